@@ -170,8 +170,12 @@ def decisions_without_stamp(
     ended = store.outcomes.of_decisions({d.id for decisions in near.values() for d in decisions})
     others = {outcome.decision for outcome in outcomes}
     free = {
-        job: [d for d in decisions if d.id not in others and _is_free(ended.get(d.id, ()), job)]
-        for job, decisions in near.items()
+        outcome.job_id: [
+            d
+            for d in near[outcome.job_id]
+            if d.id not in others and _is_free(ended.get(d.id, ()), outcome)
+        ]
+        for outcome in lost
     }
     wanted = Counter(decision.id for decisions in free.values() for decision in decisions)
     return {
@@ -181,8 +185,8 @@ def decisions_without_stamp(
     }
 
 
-def _is_free(stored: Sequence[PlacedRun], job: str) -> bool:
-    return all(outcome.job_id == job for outcome in stored)
+def _is_free(stored: Sequence[PlacedRun], job: Run) -> bool:
+    return all(outcome.job_id in (job.job_id, job.raw_id) for outcome in stored)
 
 
 def _near(outcome: Run, submit_s: float, store: Store, scheduler: str) -> list[DecisionRecord]:

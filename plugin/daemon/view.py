@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.host import HOST, Files
-from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.document import Coverage, RightSizing, Show, SlicesFromUse
 from berth.plugin.site.programs import SHIPPED_ONLY, ProgramRules
+from berth.plugin.site.schedulers import SchedulerTraits
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode, OwnQueue
 from berth.predictor.hardware.mig.slices import MARK
@@ -35,7 +35,7 @@ class SiteView:
     mode: Mode
     decider: Decider
     coverage: Coverage
-    schedulers: Mapping[str, type[Scheduler]]
+    schedulers: Mapping[str, type[SchedulerTraits]]
     """Schedulers whose filters may send requests, by name."""
     auto_queue: str | None = None
     fit_mode: Mode = Mode.ENFORCE

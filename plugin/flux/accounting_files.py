@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from berth.pilot.importers.recogniser import FileKind, FileReader
-from berth.plugin.flux.past_jobs import SQLITE, read_archive, read_flux
+from berth.plugin.flux.accounting import SQLITE, read_archive, read_flux
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs
 

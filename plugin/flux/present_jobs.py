@@ -40,6 +40,15 @@ def job_number(text: str) -> int | None:
     return number if number is not None and number < _LARGEST else None
 
 
+def job_name(number: int) -> str:
+    """Return the id under which Berth stores a job: its number in base 58, with ``f`` for ``ƒ``."""
+    letters = ""
+    while number:
+        number, digit = divmod(number, len(_F58))
+        letters = _F58[digit] + letters
+    return f"f{letters or _F58[0]}"
+
+
 _TIMEOUT_S = 60.0
 HELD = 0
 """The urgency of a held job."""

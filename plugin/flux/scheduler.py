@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.pilot.run import Run
 from berth.plugin.findings import Findings
-from berth.plugin.flux import commands, past_jobs, present_jobs
+from berth.plugin.flux import accounting, commands, present_jobs
 from berth.plugin.flux.cluster import read_cluster
 from berth.plugin.flux.jobspec import flux_submit, node_batch, workers_batches
-from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -97,7 +96,7 @@ class Flux(Scheduler):
         """Return the jobs' outcomes by id."""
         if not job_ids:
             return {}
-        return parse_outcomes(commands.ask("jobs", *job_ids))
+        return accounting.parse_outcomes(commands.ask("jobs", *job_ids))
 
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
         """Return the jobs that ended between two Unix times.
@@ -111,7 +110,7 @@ class Flux(Scheduler):
             stdin=json.dumps(dict(known)),
             timeout_s=_ENDED_TIMEOUT_S,
         )
-        return parse_ended(lines)
+        return accounting.parse_ended(lines)
 
     def is_here(self) -> bool:
         """Return whether this machine has the ``flux`` command."""
@@ -136,7 +135,7 @@ class Flux(Scheduler):
 
     def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
         """Return all jobs that ended after a Unix time, from ``flux jobs``."""
-        return past_jobs.ask(cluster, since_s)
+        return accounting.past_jobs(cluster, since_s)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Return configuration lines for a queue ``name`` with the nodes of queue ``like``.

@@ -137,6 +137,8 @@ LISTED = (
     "nnodes",
     "ncores",
     "duration",
+    "name",
+    "bank",
 )
 AT_ONCE = 200
 """The number of jobspecs requested before the first answer is awaited."""
@@ -155,7 +157,7 @@ def ended(
     jobs_ = {}
     for job in reversed(listed):
         name = "f" + str(JobID(job["id"]).f58)[1:]  # not ƒ, in any locale
-        if job["t_inactive"] <= until_s and known.get(name) != job["t_inactive"]:
+        if job["t_inactive"] <= until_s and known.get(name) != job.get("t_cleanup"):
             jobs_[name] = job
     names = list(jobs_)
     for begin in range(0, len(names), AT_ONCE):

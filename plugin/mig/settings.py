@@ -17,8 +17,8 @@ from berth.pilot.document_errors import unknown_key
 from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.mig.node import AbsolutePath, NodeSettings
-from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
-from berth.plugin.site.schedulers import own_table
+from berth.plugin.scheduler.registry import scheduler_named
+from berth.plugin.site.schedulers import SCHEDULERS, own_table
 
 PATH = Path("/etc/berth/mig.toml")
 SCHEMA = "berth.mig/1"

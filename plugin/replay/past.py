@@ -16,7 +16,7 @@ from berth.plugin.readers import Purpose, reader_named, reader_of, readers
 from berth.plugin.replay.tables import TABLE, JobTable, with_times
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, why_none
-from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
+from berth.plugin.scheduler.registry import all_schedulers, open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.replay.trace import Floats, Ints, Trace, numbered
 
@@ -91,8 +91,7 @@ def site_scheduler(site: Site | None) -> Scheduler:
     """
     if site is not None:
         return open_scheduler(site)
-    for kind in SCHEDULERS.load_all().values():
-        scheduler = kind()
+    for scheduler in all_schedulers():
         if scheduler.is_here():
             return scheduler
     raise UsageError("no scheduler is on this machine", hint="run this where its commands are")

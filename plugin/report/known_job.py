@@ -12,7 +12,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.report.of_decision import makespan_text
 from berth.plugin.report.of_ground import ground_sentences
-from berth.plugin.scheduler import SCHEDULERS, JobNow
+from berth.plugin.scheduler import JobNow, all_schedulers
 from berth.plugin.store import DecisionRecord, PlacedRun, Store
 from berth.plugin.store.records import EvidenceRecord
 from berth.policies.codes import NOT_ACTED_ON
@@ -126,8 +126,7 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
 
     Raises UsageError where the job has none.
     """
-    schedulers = [kind() for kind in SCHEDULERS.load_all().values()]
-    asked = [(s, job_id) for s in schedulers if (job_id := s.job_id(job)) is not None]
+    asked = [(s, job_id) for s in all_schedulers() if (job_id := s.job_id(job)) is not None]
     for job_id in dict.fromkeys([*(job_id for _, job_id in asked), job]):
         outcome = store.outcomes.of_job(job_id)
         if outcome is not None and outcome.decision is not None:
@@ -163,8 +162,7 @@ def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
     """Return three things: the job's state from the first scheduler that knows the job, why a
     scheduler could not be queried, and the job's possible ids in the store."""
     problem, job_ids = None, [job]
-    for kind in SCHEDULERS.load_all().values():
-        scheduler = kind()
+    for scheduler in all_schedulers():
         job_id = scheduler.job_id(job)
         if job_id is None:
             continue

@@ -11,7 +11,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.daemon.fitting import SLICE_WISH
 from berth.plugin.history.workloads import stored_name_of
 from berth.plugin.mig.recommending import SlicePredictions
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.site.schedulers import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.workloads.filing import workload_in

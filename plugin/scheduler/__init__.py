@@ -16,8 +16,9 @@ from berth.plugin.scheduler.jobs import (
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.scheduler.registry import all_schedulers, scheduler_named
 from berth.plugin.scheduler.states import ReadStates, StatesReading, state_reader, states_of
+from berth.plugin.site.schedulers import SCHEDULERS
 
 __all__ = [
     "SCHEDULERS",
@@ -35,6 +36,7 @@ __all__ = [
     "Scheduler",
     "StatesReading",
     "WorkersJob",
+    "all_schedulers",
     "scheduler_named",
     "stamped_decision",
     "state_reader",

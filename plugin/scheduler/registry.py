@@ -1,19 +1,13 @@
-"""Finds schedulers by name: those of ``plugin/entry_points.ini`` and those of other packages."""
+"""Makes schedulers by name: those of ``plugin/entry_points.ini`` and those of other packages."""
 
 from __future__ import annotations
 
-from berth.pilot.documents import Document
-from berth.pilot.plugins import Registry, public_names
-from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.site.schedulers import GROUP, OWN_SCHEDULERS, SchedulerTraits
-from berth.plugin.site.site import Site
+from typing import cast
 
-SCHEDULERS: Registry[type[Scheduler]] = Registry(
-    GROUP,
-    kind="scheduler",
-    own=OWN_SCHEDULERS,
-    needs=(*public_names(SchedulerTraits), *public_names(Scheduler)),
-)
+from berth.pilot.documents import Document
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.site.schedulers import SCHEDULERS
+from berth.plugin.site.site import Site
 
 
 def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
@@ -21,7 +15,12 @@ def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
 
     Raises UsageError for a name that is unknown, or whose module cannot be imported.
     """
-    return SCHEDULERS.load(name)(settings)
+    return cast(type[Scheduler], SCHEDULERS.load(name))(settings)
+
+
+def all_schedulers() -> tuple[Scheduler, ...]:
+    """Return every scheduler that can be imported, with default settings, Berth's own first."""
+    return tuple(map(scheduler_named, SCHEDULERS.load_all()))
 
 
 def open_scheduler(site: Site, name: str | None = None) -> Scheduler:

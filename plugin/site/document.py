@@ -18,7 +18,7 @@ from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
 from berth.plugin.site.programs import FIELDS, compiled_by_re2
-from berth.plugin.site.schedulers import DEFAULT, SCHEDULER_TRAITS
+from berth.plugin.site.schedulers import DEFAULT, SCHEDULERS
 from berth.policies.codes import Code
 from berth.policies.settings import FitSettings, GateSettings, PolicyTable
 from berth.policies.values import Mode
@@ -74,7 +74,7 @@ class SiteTable(Document):
     @field_validator("scheduler")
     @classmethod
     def _known(cls, value: str) -> str:
-        return _registered(SCHEDULER_TRAITS, value)
+        return _registered(SCHEDULERS, value)
 
 
 class EnergyTable(Document):

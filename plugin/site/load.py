@@ -21,7 +21,7 @@ from berth.plugin.site.candidates import candidates_of, platform_named, unknown_
 from berth.plugin.site.document import DaemonSettings, SiteDocument
 from berth.plugin.site.energy import intensity
 from berth.plugin.site.programs import FIELDS, ProgramRules, compiled_by_re2, rule
-from berth.plugin.site.schedulers import SCHEDULER_TRAITS, SchedulerTraits, own_table
+from berth.plugin.site.schedulers import SCHEDULERS, SchedulerTraits, own_table
 from berth.plugin.site.site import Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
@@ -49,7 +49,7 @@ def demo_site() -> Site:
 def build_site(document: SiteDocument, path: Path) -> Site:
     """Return the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
-    scheduler = SCHEDULER_TRAITS.load(document.site.scheduler)
+    scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
     carbon = intensity(document.energy, path)
     candidates = candidates_of(document, scheduler, platforms, path, carbon)
@@ -128,7 +128,7 @@ def _scheduler_settings(
     """Return the scheduler's own table, checked by that scheduler's schema; None: the file has
     none."""
     for name, table in (document.model_extra or {}).items():
-        if name != scheduler.name and name not in SCHEDULER_TRAITS.names():
+        if name != scheduler.name and name not in SCHEDULERS.names():
             raise unknown_key(path, name, SiteDocument)
         if name != scheduler.name:
             raise DocumentError(

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from berth.pilot.errors import ToolMissing
 from berth.plugin.fingerprint import normalised
-from berth.plugin.site.schedulers import SCHEDULER_TRAITS
+from berth.plugin.site.schedulers import SCHEDULERS
 
 LONGEST_TEXT = 4_096
 """Maximum number of characters of each text that are searched."""
@@ -174,7 +174,7 @@ SHIPPED_ONLY = ProgramRules()
 
 
 _UNNAMED = frozenset(
-    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULER_TRAITS.own())
+    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULERS.own())
 )
 """Job names that the scheduler assigns, or that say nothing about the program."""
 _DRAWN = re.compile(

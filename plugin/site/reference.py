@@ -32,7 +32,7 @@ from berth.plugin.site.document import (
     SiteTable,
     SlicesFromUse,
 )
-from berth.plugin.site.schedulers import SCHEDULER_TRAITS
+from berth.plugin.site.schedulers import SCHEDULERS
 from berth.policies.settings import FitSettings, GateSettings, PolicyTable, Weights
 from berth.policies.values import Translation
 
@@ -69,7 +69,7 @@ _WORDS: tuple[tuple[object, str], ...] = (
 
 def keys_text() -> str:
     """Return the tables of all keys of the site file, as Markdown."""
-    own = ((name, SCHEDULER_TRAITS.load(name).settings_type) for name in SCHEDULER_TRAITS.own())
+    own = ((name, SCHEDULERS.load(name).settings_type) for name in SCHEDULERS.own())
     tables = [*_TABLES, *((f"`[{name}]`", model) for name, model in own if model.model_fields)]
     return "\n".join(line for title, model in tables for line in _table(title, model))
 

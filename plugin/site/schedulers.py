@@ -9,9 +9,6 @@ from berth.pilot.documents import D, Document, validate
 from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry, public_names
 
-GROUP = "berth.schedulers"
-OWN_SCHEDULERS = Path(__file__).parents[1] / "entry_points.ini"
-
 
 class NoSettings(Document):
     """Empty settings, for a scheduler without a table of its own in the site file."""
@@ -59,10 +56,14 @@ class SchedulerTraits(Protocol):
     """
 
 
-SCHEDULER_TRAITS: Registry[type[SchedulerTraits]] = Registry(
-    GROUP, kind="scheduler", own=OWN_SCHEDULERS, needs=public_names(SchedulerTraits)
+SCHEDULERS: Registry[type[SchedulerTraits]] = Registry(
+    "berth.schedulers",
+    kind="scheduler",
+    own=Path(__file__).parents[1] / "entry_points.ini",
+    needs=(*public_names(SchedulerTraits), "read", "render", "submit", "outcomes", "ended"),
 )
-DEFAULT = SCHEDULER_TRAITS.own()[0]
+"""The classes by name; ``plugin.scheduler.scheduler_named`` makes a ``Scheduler`` of one."""
+DEFAULT = SCHEDULERS.own()[0]
 """The scheduler of a site file that names none."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs
-from berth.plugin.slurm.past_jobs import read_sacct
+from berth.plugin.slurm.sacct import read_sacct
 from berth.plugin.slurm.sacct_json import read_sacct_json
 
 

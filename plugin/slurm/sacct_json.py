@@ -1,6 +1,6 @@
 """Reads past jobs from ``sacct --json``, as Slurm 21.08 to 26.05 write it.
 
-Each job and step becomes a record of sacct's columns, which ``past_jobs`` reads. Versions differ in
+Each job and step becomes a record of sacct's columns, which ``sacct`` reads. Versions differ in
 their numbers (``5`` or ``{"set": true, "infinite": false, "number": 5}``) and states (``"FAILED"``
 or ``["FAILED"]``). Times are Unix seconds. Memory is MiB in allocations and requests, and bytes in
 what steps used.
@@ -15,8 +15,8 @@ from typing import Any
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
-from berth.plugin.slurm.past_jobs import RecordReading
 from berth.plugin.slurm.records import Record
+from berth.plugin.slurm.sacct import RecordReading
 
 HINT = "write it with: sacct -a --json -S 2026-10-01 > jobs.json"
 _SHOWN = 80

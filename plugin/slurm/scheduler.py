@@ -29,9 +29,9 @@ from berth.plugin.slurm import (
     accounting,
     cluster,
     commands,
-    past_jobs,
     pilot_tail,
     present_jobs,
+    submitted,
 )
 from berth.plugin.slurm.commands import read_configuration
 from berth.plugin.slurm.partitions import auto_partition_line, preempted_by_qos
@@ -156,13 +156,13 @@ class Slurm(Scheduler):
 
     def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
         """Return all jobs that ended after a Unix time, from sacct."""
-        return past_jobs.ask(cluster, since_s)
+        return accounting.past_jobs(cluster, since_s)
 
     def add_scripts(self, read: ReadJobs) -> None:
         """Add digests of job scripts, from ``sacct --batch-script``, where the site stores
         scripts.
         """
-        past_jobs.add_scripts(read)
+        submitted.add_scripts(read)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Return the slurm.conf line that defines a partition ``name`` with the nodes of all

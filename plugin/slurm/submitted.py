@@ -12,9 +12,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.history.matching import describe_job, plain_name
+from berth.plugin.scheduler.past_jobs import ReadJobs
+from berth.plugin.site.programs import JobTexts, texts_of_script
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, read_configuration
 
@@ -117,6 +121,8 @@ _FLAGS = frozenset(_FLAG_TEXT.split())
 
 
 FLAG = "job_script"
+SCRIPTS_OF_KIND = 50
+"""The most scripts that are read for one user and job name: those of the latest jobs."""
 AT_ONCE = 100
 """The number of jobs whose scripts one sacct command requests."""
 _TIMEOUT_S = 120.0
@@ -159,6 +165,27 @@ def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
             ):  # halves, until only the job is left out whose script holds such a line
                 waiting += [asked_jobs[: len(asked_jobs) // 2], asked_jobs[len(asked_jobs) // 2 :]]
     return scripts
+
+
+def add_scripts(read: ReadJobs) -> None:
+    """Add digests of job scripts to the latest jobs of each user and job name, where accounting
+    stores scripts.
+    """
+    if not are_stored():
+        return
+    wanted: dict[str, list[str]] = {}
+    looked_at: dict[tuple[str, str], int] = {}
+    for job in sorted(read.jobs.values(), key=lambda job: -(job.end_s or 0.0)):
+        kind = job.user, plain_name(job.name)
+        looked_at[kind] = looked_at.get(kind, 0) + (job.job_id in read.with_arguments)
+        if job.job_id in read.with_arguments and job.user and looked_at[kind] <= SCRIPTS_OF_KIND:
+            wanted.setdefault(job.user, []).append(job.job_id)
+    for job_id, script in scripts_of(wanted).items():
+        job = read.jobs[job_id]
+        read.jobs[job_id] = replace(job, script=describe_job("", (), script).script)
+        known = read.texts.get(job_id, JobTexts(job_name=job.name))
+        texts = texts_of_script(job.name, script, comment=known.comment, path=known.script)
+        read.texts[job_id] = texts._replace(image=texts.image or known.image)
 
 
 def parse_scripts(text: str, wanted: Sequence[str]) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Column, Select, func, or_, select, tuple_
+from sqlalchemy import Column, ColumnElement, Select, delete, func, or_, select, tuple_
 
 from berth.pilot.progress import is_shown, report
 from berth.pilot.run import Run
@@ -19,7 +19,14 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import PlacedRun, RunSums
-from berth.plugin.store.statements import count_of, distinct, in_pieces, names_of, put_all
+from berth.plugin.store.statements import (
+    count_of,
+    distinct,
+    in_pieces,
+    names_of,
+    put_all,
+    upsert,
+)
 
 RUNS = tables.runs.c
 PLACED = tuple(RUNS[name] for name in names_of(PlacedRun))
@@ -29,7 +36,7 @@ _SUMS = tuple(RUNS[name] for name in RunSums._fields)
 _JOB = ("cluster", "job_id")
 _PAGE = 1_000
 _OF_ACCOUNTING = frozenset(
-    ("account", "name", "program", "script", "arguments", "similar", "request_bytes", "raw_id",
+    ("account", "name", "program", "script", "arguments", "similar", "request_bytes",
      "gpu_memory_utilisation")
 )  # fmt: skip
 """Columns that the daemon does not read when it follows a job."""
@@ -40,6 +47,39 @@ _IS_FOLLOWED, _IS_ACCOUNTED = (
     func.coalesce(column, 0) == 1 for column in (RUNS.followed, RUNS.accounted)
 )
 """The same for queries that another index answers: SQLite may not choose that of this column."""
+
+
+def _is_called(job_id: str) -> ColumnElement[bool]:
+    return or_(RUNS.job_id == job_id, RUNS.raw_id == job_id)
+
+
+def _rename(database: Database, records: Sequence[Run]) -> None:
+    """Give stored runs that are known by their raw id the id of the record, so that each job is
+    one row: a scheduler may name a task of an array by its number first."""
+    named: dict[str, dict[str, str]] = {}
+    for record in records:
+        if record.raw_id:
+            named.setdefault(record.cluster, {})[record.raw_id] = record.job_id
+    for cluster, job_ids in named.items():
+        for piece in in_pieces(job_ids):
+            stored = select(tables.runs).where(RUNS.cluster == cluster, RUNS.job_id.in_(piece))
+            for row in database.rows(stored):
+                _rename_row(database, dict(row._mapping), job_ids[row.job_id])
+
+
+def _rename_row(database: Database, values: dict[str, Any], job_id: str) -> None:
+    """Store a row under another id; of a row that is there, what this one lacks stays."""
+    cluster, raw_id = values["cluster"], values["job_id"]
+    there = select(tables.runs).where(RUNS.cluster == cluster, RUNS.job_id == job_id)
+    for row in database.rows(there):
+        known = {name: value for name, value in values.items() if value not in (None, "")}
+        values = {**row._mapping, **known}
+    values.update(job_id=job_id, raw_id=raw_id)
+    with database.write() as connection:
+        connection.execute(
+            delete(tables.runs).where(RUNS.cluster == cluster, RUNS.job_id == raw_id)
+        )
+        connection.execute(upsert(database, tables.runs, values, _JOB), values)
 
 
 class Outcomes:
@@ -53,11 +93,12 @@ class Outcomes:
         replaced.
         """
         marks = {"followed": 1}
+        _rename(self._database, records)
         put_all(self._database, tables.runs, records, _JOB, kept=_OF_ACCOUNTING, marks=marks)
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> PlacedRun | None:
         """Return the run of a job, in any cluster if ``cluster`` is None; None: not stored."""
-        query = select(*PLACED).where(_IS_FOLLOWED, RUNS.job_id == job_id).limit(1)
+        query = select(*PLACED).where(_IS_FOLLOWED, _is_called(job_id)).limit(1)
         if cluster is not None:
             query = query.where(RUNS.cluster == cluster)
         return next(iter(self._select(query)), None)
@@ -168,6 +209,7 @@ class PastJobs:
         replaced.
         """
         marks = {"accounted": 1}
+        _rename(self._database, records)
         put_all(self._database, tables.runs, records, _JOB, kept=_OF_DAEMON, marks=marks)
 
     def of_users(self, user: str | None = None, *, followed: bool = False) -> Iterator[Run]:
@@ -208,7 +250,7 @@ class PastJobs:
 
     def of_job(self, job_id: str) -> Run | None:
         """Return a stored job, of whichever cluster; None: not stored."""
-        query = select(*_RUN).where(_IS_ACCOUNTED, RUNS.job_id == job_id).limit(1)
+        query = select(*_RUN).where(_IS_ACCOUNTED, _is_called(job_id)).limit(1)
         return next((Run(*row) for row in self._database.rows(query)), None)
 
     def ids_of_raw(self, cluster: str, raw_ids: Collection[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.pilot.run import ENDED
-from berth.plugin.scheduler import SCHEDULERS, Scheduler, WorkersJob
+from berth.plugin.scheduler import Scheduler, WorkersJob, scheduler_named
 from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 NAME = "BERTH_TUNE_WORKER"
@@ -55,7 +55,7 @@ def is_gone(name: str) -> bool:
         pid, _, host = rest.partition("@")
         return host == socket.gethostname() and not _runs(int(pid))
     try:
-        now = SCHEDULERS.load(kind)().job_now(rest)
+        now = scheduler_named(kind).job_now(rest)
     except BerthError:
         return False
     return now is None or now.state in ENDED

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.flux.accounting import parse_ended, parse_outcomes
 from berth.plugin.flux.cluster import parse_cluster
-from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.services import stamp_of
 from berth.plugin.scheduler import ClusterFacts, state_reader
 from berth.plugin.scheduler.registry import open_scheduler
@@ -241,7 +241,7 @@ def test_a_job_that_ended_tells_whose_it_was_and_who_placed_it() -> None:
     (outcome,) = found.outcomes
     assert (outcome.job_id, outcome.state, outcome.decision) == ("f1", "completed", "1m7y4")
     assert (outcome.user, outcome.partition, outcome.exit_status) == ("root", "gpu", 0)
-    assert (outcome.elapsed_s, outcome.end_s, outcome.gpus) == (10.0, 1795211660.0, 2)
+    assert (outcome.elapsed_s, outcome.end_s, outcome.gpus) == (10.0, OVER["t_cleanup"], 2)
     assert (outcome.nodes, outcome.submit_s) == (1, recorded_job()["t_submit"])
 
 

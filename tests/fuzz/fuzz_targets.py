@@ -32,8 +32,8 @@ from berth.plugin.bundle_readers import reader_of
 from berth.plugin.daemon.protocol import MAX_REPLY_BYTES, Refusal, parse
 from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.service import Service
-from berth.plugin.flux import frobnicator, past_jobs, present_jobs
-from berth.plugin.flux import outcomes as flux_outcomes
+from berth.plugin.flux import accounting as flux_accounting
+from berth.plugin.flux import frobnicator, present_jobs
 from berth.plugin.history.files import read_past_jobs
 from berth.plugin.history.openb import read_openb
 from berth.plugin.history.pbs import read_pbs
@@ -44,8 +44,8 @@ from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
 from berth.plugin.site.energy import read_intensity
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm import accounting, cluster
-from berth.plugin.slurm import past_jobs as slurm_past_jobs
 from berth.plugin.slurm import present_jobs as slurm_present_jobs
+from berth.plugin.slurm import sacct as slurm_sacct
 from berth.predictor.core.workload import Workload, read_workload
 from berth.predictor.families.graph.workload import ModelWorkload
 from berth.predictor.families.language_model.config import from_mapping, is_encoder
@@ -243,11 +243,14 @@ def _usable(read: ReadJobs) -> None:
 
 
 def sacct(data: bytes) -> None:
-    """Rows of sacct: outcomes, and past jobs where there is a header."""
-    with refusing(BerthError):
-        accounting.parse_sacct(data.decode("utf-8", "replace"))
-    with refusing(BerthError):
-        _usable(slurm_past_jobs.read_sacct(_lines(data), "lab", source="jobs.txt", utc=True))
+    """Rows of sacct, with a header: jobs as they are now, and past jobs."""
+    for every in (True, False):
+        with refusing(BerthError):
+            _usable(
+                slurm_sacct.read_sacct(
+                    _lines(data), "lab", source="jobs.txt", utc=True, every=every
+                )
+            )
 
 
 def squeue(data: bytes) -> None:
@@ -275,11 +278,11 @@ def flux(data: bytes) -> None:
     """Jobs as Flux lists them, as its services tell of them, and lists of hosts and ranks."""
     text = data.decode("utf-8", "replace")
     with refusing(BerthError):
-        _usable(past_jobs.read_flux(text, "lab", source="jobs.json"))
+        _usable(flux_accounting.read_flux(text, "lab", source="jobs.json"))
     with refusing(BerthError):
         present_jobs.parse(text)
     with refusing(BerthError):
-        flux_outcomes.parse_ended(text.splitlines())
+        flux_accounting.parse_ended(text.splitlines())
     answers: Any = None
     try:
         answers = json.loads(text)
@@ -289,7 +292,7 @@ def flux(data: bytes) -> None:
                 read(text)
     if isinstance(answers, dict):
         with refusing(BerthError):
-            flux_outcomes.parse_outcomes(answers)
+            flux_accounting.parse_outcomes(answers)
 
 
 def trace(data: bytes) -> None:

@@ -7,8 +7,7 @@ import time
 import pytest
 from slurm_cluster import USER, Cluster, wait_until
 
-from berth.plugin.slurm.accounting import ended, of_jobs
-from berth.plugin.slurm.past_jobs import ask
+from berth.plugin.slurm.accounting import ended, of_jobs, past_jobs
 
 STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
 NAMES = (
@@ -58,8 +57,8 @@ def test_past_jobs_of_hostile_names_are_their_users(
         monkeypatch.setenv(key, value)
     begun_s = time.time() - 5
     jobs = {str(accounted_cluster.sbatch("-p", "cpu", "-J", n, "--mem=10").id) for n in names}
-    wait_until(lambda: ask("lab", begun_s).jobs.keys() >= jobs, "all have ended", 60)
-    read = ask("lab", begun_s)
+    wait_until(lambda: past_jobs("lab", begun_s).jobs.keys() >= jobs, "all have ended", 60)
+    read = past_jobs("lab", begun_s)
     mine = [job for job in read.jobs.values() if job.job_id in jobs]
     assert {(job.job_id, job.user) for job in mine} == {(job, USER) for job in jobs}
     assert "999" not in read.jobs

@@ -8,7 +8,7 @@ import pytest
 from other_users import PYTHON
 from slurm_cluster import USER, cluster_or_skip, wait_until
 
-from berth.plugin.slurm.past_jobs import ask
+from berth.plugin.slurm.accounting import past_jobs
 from berth.plugin.slurm.sacct_json import read_sacct_json
 
 pytestmark = pytest.mark.slow
@@ -35,8 +35,10 @@ def test_steps_at_once_add_up_and_steps_in_turn_do_not(monkeypatch: pytest.Monke
         at_once, in_turn = (
             str(slurm.sbatch(*asked, script=script).id) for script in (AT_ONCE, IN_TURN)
         )
-        wait_until(lambda: ask("lab", begun_s).jobs.keys() >= {at_once, in_turn}, "both ended", 90)
-        jobs = ask("lab", begun_s).jobs
+        wait_until(
+            lambda: past_jobs("lab", begun_s).jobs.keys() >= {at_once, in_turn}, "both ended", 90
+        )
+        jobs = past_jobs("lab", begun_s).jobs
         as_json = slurm.run("sacct", "-a", "--json").stdout
     of_json = read_sacct_json(as_json, "lab", source="sacct --json").jobs
     assert {job: of_json[job].peak_bytes for job in jobs} == {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from slurm_cluster import USER, Cluster, wait_until
 
-from berth.plugin.slurm.past_jobs import ask
+from berth.plugin.slurm.accounting import past_jobs
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, PlacedRun
 
@@ -75,7 +75,7 @@ def ended(accounted_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) 
     with pytest.MonkeyPatch.context() as patch:
         for key, value in cluster.environment.items():
             patch.setenv(key, value)
-        wait_until(lambda: ask("test", 0.0).jobs.keys() >= set(jobs), "all have ended", 90)
+        wait_until(lambda: past_jobs("test", 0.0).jobs.keys() >= set(jobs), "all have ended", 90)
         now_s = time.time()
     with_decisions(file, jobs, now_s)
     return Ended(cluster, site, file, jobs)

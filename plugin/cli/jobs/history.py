@@ -22,8 +22,9 @@ from berth.plugin.readers import Purpose, readers
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.node_kinds import UnknownPlatform
 from berth.plugin.scheduler.past_jobs import ENDED, ReadJobs, summary, why_none
-from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler, scheduler_named
+from berth.plugin.scheduler.registry import open_scheduler, scheduler_named
 from berth.plugin.site.programs import SHIPPED_ONLY
+from berth.plugin.site.schedulers import SCHEDULERS
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0

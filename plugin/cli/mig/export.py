@@ -12,7 +12,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import whole_number
 from berth.plugin.cli.options import FILE, POSITIVE
 from berth.plugin.mig.parted import MigConfigSpec, entries, write
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.policies.mig import Geometry, Layout, lookup
 from berth.policies.mig.documents import PlanDocument, read_fleet
 
@@ -56,7 +56,7 @@ def export(
         nodes.setdefault(node, []).append((device, geometry, layout, enabled))
     if scheduler is not None and cores is not None:
         cut = {node: [layout for *_, layout, _ in devices] for node, devices in nodes.items()}
-        text = SCHEDULERS.load(scheduler)(None).slice_config(cut, cores)
+        text = scheduler_named(scheduler).slice_config(cut, cores)
     else:
         text = write(_configurations(name, nodes))
     if output is None:

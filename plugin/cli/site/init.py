@@ -14,7 +14,7 @@ from berth.plugin.cli.options import FILE, Named, answer, json_option
 from berth.plugin.first_site.first import AUTO_QUEUE, FirstSite, first_site
 from berth.plugin.first_site.stub import STUB_MARK
 from berth.plugin.first_site.write import PLATFORM_FOLDER, auto_lines, left_out_line, toml_text
-from berth.plugin.scheduler import SCHEDULERS, scheduler_named
+from berth.plugin.scheduler import SCHEDULERS, all_schedulers, scheduler_named
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.schedulers import DEFAULT
 from berth.predictor.hardware import platforms as known_platforms
@@ -92,8 +92,7 @@ def _measured(path: Path) -> bool:
 
 
 def _here() -> str:
-    installed = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
-    return next(installed, DEFAULT)
+    return next((each.name for each in all_schedulers() if each.is_here()), DEFAULT)
 
 
 def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerError:

@@ -14,7 +14,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.history.decided_jobs import with_usage
 from berth.plugin.scheduler.past_jobs import ReadJobs, summary
-from berth.plugin.slurm.past_jobs import OTHER_CLUSTERS, read_sacct
+from berth.plugin.slurm.sacct import OTHER_CLUSTERS, read_sacct
 from berth.plugin.slurm.sacct_json import read_sacct_json
 from berth.plugin.store import Store
 

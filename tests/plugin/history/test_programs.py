@@ -22,7 +22,7 @@ from berth.plugin.site.programs import (
     telling_name,
     texts_of_script,
 )
-from berth.plugin.slurm import past_jobs
+from berth.plugin.slurm.sacct import read_sacct
 
 UUID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
 RULES = {"comment": "rule_align_wildcards_S1"}
@@ -176,7 +176,7 @@ def test_a_rules_jobs_have_one_key_at_submission_and_in_accounting() -> None:
 
 def keys_in_accounting(fields: Mapping[str, str]) -> list[str]:
     lines = ["\x1f".join(fields), "\x1f".join(fields.values())]
-    read = past_jobs.read_sacct(lines, "lab", source="sacct", bar="\x1f")
+    read = read_sacct(lines, "lab", source="sacct", bar="\x1f")
     read.name_programs(SHIPPED_ONLY)
     job = read.jobs["7"]
     described = replace(PastJobKeys(SubmittedJob(), SHIPPED_ONLY).described, name=job.name)

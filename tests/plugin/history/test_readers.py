@@ -7,12 +7,13 @@ import json
 import pytest
 
 from berth.pilot.errors import DocumentError, SchedulerError
-from berth.plugin.flux.past_jobs import read_flux
+from berth.plugin.flux.accounting import read_flux
+from berth.plugin.flux.present_jobs import job_name
 from berth.plugin.history.matching import JobDescription, describe_job
 from berth.plugin.history.swf import read_swf
 from berth.plugin.scheduler.past_jobs import ReadJobs, summary, text_of
-from berth.plugin.slurm import past_jobs
-from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
+from berth.plugin.slurm import accounting, commands, submitted
+from berth.plugin.slurm.sacct import COLUMNS, read_sacct
 from berth.plugin.slurm.submitted import parse_scripts, scripts_of
 
 GIB = 2**30
@@ -280,18 +281,18 @@ def test_nobody_can_write_a_line_of_another_users_job(monkeypatch: pytest.Monkey
         asked.extend(words)
         (bar,) = (w.partition("=")[2] for w in words if w.startswith("--delimiter="))
         columns = words[-1].split(",")
-        line = row(user="mallory", name="a|b").split("|")[: len(columns) - 4]
+        line = row(user="mallory", name="a|b").split("|")[: len(columns) - 5]
         evil = "x\n8|bob|phys|cpu|COMPLETED\n" + row("8", user="bob")
-        return f"{bar.join(columns)}\n{bar.join([*line, 'a|b', '7', 'rule_x', evil])}\n" + (
-            bar.join([*row("9").split("|"), "9", "", "sbatch align.sh s1"]) + "\n"
+        return f"{bar.join(columns)}\n{bar.join([*line, 'a|b', '7', '0:0', 'rule_x', evil])}\n" + (
+            bar.join([*row("9").split("|"), "9", "0:0", "", "sbatch align.sh s1"]) + "\n"
         )
 
-    monkeypatch.setattr(past_jobs.commands, "run", sacct_that_prints_what_users_wrote)
-    read = past_jobs.ask("lab", 0.0)
+    monkeypatch.setattr(commands, "run", sacct_that_prints_what_users_wrote)
+    read = accounting.past_jobs("lab", 0.0)
     assert {one.user for one in read.jobs.values()} == {"mallory", "alice"}
     assert (read.jobs["7"].name, read.broken) == ("a|b", 0)
     assert read.jobs["9"].arguments
-    past_jobs.ask("lab", 0.0)
+    accounting.past_jobs("lab", 0.0)
     bars = [w for w in asked if w.startswith("--delimiter=")]
     assert len(set(bars)) == 2
 
@@ -321,10 +322,10 @@ def test_flux_jobs_that_ran() -> None:
         {"jobs": [flux_job(), flux_job(id=43, state="RUN"), flux_job(id=44, t_run=0)]}
     )
     read = read_flux(text, "lab", source="flux.json")
-    job = read.jobs["42"]
+    job = read.jobs[job_name(42)]
     assert (job.elapsed_s, job.cores, job.time_limit_s, job.account) == (60.5, 8, 600.0, "phys")
     assert (len(read.jobs), read.not_ended) == (1, 2)
-    assert read_flux(json.dumps(flux_job()), "lab", source="x").jobs == {"42": job}
+    assert read_flux(json.dumps(flux_job()), "lab", source="x").jobs == {job_name(42): job}
 
 
 @pytest.mark.parametrize(
@@ -335,7 +336,7 @@ def test_flux_jobs_that_ran() -> None:
 def test_broken_flux_jobs_are_counted(changes: dict[str, object]) -> None:
     text = json.dumps({"jobs": [flux_job(), flux_job(id=43) | changes, "no job"]})
     read = read_flux(text, "lab", source="flux.json")
-    assert (list(read.jobs), read.broken) == (["42"], 2)
+    assert (list(read.jobs), read.broken) == ([job_name(42)], 2)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"jobs": 3}', "[" * 100_000])
@@ -396,19 +397,19 @@ def test_scripts_that_accounting_stores_are_read_for_jobs_whose_arguments_are_kn
             return answers["stored"]
         bar = next(w.partition("=")[2] for w in words if w.startswith("--delimiter="))
         lines = [
-            f"{row()}|7||sbatch align.sh s1", f"{row('8_2', name='a.sh')}|10||sbatch a.sh",
-            f"{row('9', name='renamed')}|9||sbatch -J renamed align.sh",
-            f"{row('6', user='bob')}|6||sbatch align.sh",
+            f"{row()}|7|0:0||sbatch align.sh s1", f"{row('8_2', name='a.sh')}|10|0:0||sbatch a.sh",
+            f"{row('9', name='renamed')}|9|0:0||sbatch -J renamed align.sh",
+            f"{row('6', user='bob')}|6|0:0||sbatch align.sh",
         ]  # fmt: skip
         return "\n".join(
             bar.join(line.split("|")) for line in (words[-1].replace(",", "|"), *lines)
         )
 
-    monkeypatch.setattr(past_jobs.commands, "run", slurm)
+    monkeypatch.setattr(commands, "run", slurm)
 
     def ask() -> ReadJobs:
-        found = past_jobs.ask("lab", 0.0)
-        past_jobs.add_scripts(found)
+        found = accounting.past_jobs("lab", 0.0)
+        submitted.add_scripts(found)
         return found
 
     read = ask()
@@ -435,7 +436,7 @@ def test_an_answer_that_holds_other_jobs_than_asked_for_is_not_used(
     def slurm(words: tuple[str, ...], **_: object) -> str:
         return "".join(f"Batch Script for {n}\n{RULE}\n{evil[n]}\n" for n in words[-1].split(","))
 
-    monkeypatch.setattr(past_jobs.commands, "run", slurm)
+    monkeypatch.setattr(commands, "run", slurm)
     found = scripts_of({"alice": ["7", "8_2", "9", "10"]})
     assert {number: text.split()[-1] for number, text in found.items()} == {"7": "a", "9": "b"}
     assert dict(parse_scripts(STORED, ["7", "8_2"]) or {}) == {

@@ -21,7 +21,7 @@ from berth.plugin.history.files import read_usages
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.metrics_csv import read_metrics
 from berth.plugin.scheduler.past_jobs import Unreadable
-from berth.plugin.slurm.past_jobs import read_sacct
+from berth.plugin.slurm.sacct import read_sacct
 
 GIB = 2**30
 NODE = {

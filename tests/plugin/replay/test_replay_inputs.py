@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.flux.past_jobs import read_archive
-from berth.plugin.flux.present_jobs import job_number
+from berth.plugin.flux.accounting import read_archive
+from berth.plugin.flux.present_jobs import job_name, job_number
 from berth.plugin.history.openb import SHARES, read_openb
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs
-from berth.plugin.slurm.past_jobs import read_sacct
+from berth.plugin.slurm.sacct import read_sacct
 
 SITE = """\
 schema = "berth.site/1"
@@ -176,11 +176,13 @@ def test_an_archive_of_flux_names_the_jobs_that_one_waited_for(tmp_path: Path) -
         (9, 1000, "soon", 1.7e9, 1.7e9, R, jobspec()),
     )
     read = read_archive(file, "lab")
-    job = read.jobs[str(first)]
+    job = read.jobs[job_name(first)]
     assert (job.cores, job.nodes, job.gpus, job.time_limit_s) == (8, 2, None, 60.0)
     assert (job.name, job.partition, job.user, job.elapsed_s) == ("lmp", "batch", "uid:1000", 50.0)
-    assert read.jobs["4"].name == "mesh"
-    assert read.after == {"2": (str(first),), "3": ("2",), "4": (SINGLETON,)}
+    assert read.jobs[job_name(4)].name == "mesh"
+    assert read.after == {
+        job_name(2): (job_name(first),), job_name(3): (job_name(2),), job_name(4): (SINGLETON,),
+    }  # fmt: skip
     assert (read.not_followed, read.not_ended, read.broken) == (2, 1, 5)
     assert len(read.jobs) + read.not_ended + read.broken + read.repeated == 10
     found = run(file, "--cores", 8, "--json")
@@ -192,7 +194,7 @@ def test_an_archive_of_flux_names_the_jobs_that_one_waited_for(tmp_path: Path) -
 
 def test_gpus_of_a_resource_set_are_counted_on_each_node(tmp_path: Path) -> None:
     file = archive(tmp_path, row(1, 0, 100, jobspec(), resource_set(core="0-3,8", gpu="0-1")))
-    job = read_archive(file, "lab").jobs["1"]
+    job = read_archive(file, "lab").jobs[job_name(1)]
     assert (job.cores, job.nodes, job.gpus) == (10, 2, 4)
 
 
@@ -228,6 +230,7 @@ def test_a_database_that_is_no_archive_is_one_sentence(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_each_form_of_an_id_is_the_same_number(text: str, number: int | None) -> None:
     assert job_number(text) == number
+    assert number is None or job_number(job_name(number)) == number
 
 
 # sacct's columns: what ``sacct -o ALL`` prints

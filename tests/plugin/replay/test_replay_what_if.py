@@ -12,7 +12,7 @@ from thin_site import thin_site
 from berth.pilot.errors import BerthError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.slurm.cluster import parse_reservations
-from berth.plugin.slurm.past_jobs import read_sacct
+from berth.plugin.slurm.sacct import read_sacct
 from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.policies.objectives.protocol import JobEstimate
 from berth.policies.objectives.time_and_cost import Fastest

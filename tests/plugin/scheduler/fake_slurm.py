@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from fake_commands import FakeCommands
 
-from berth.plugin.slurm.accounting import REMEMBERED_FIELDS, SACCT_FIELDS
+from berth.plugin.slurm.accounting import REMEMBERED_FIELDS
+from berth.plugin.slurm.sacct import ALL_COLUMNS
 
 PARTITIONS = """\
 PartitionName=cpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES QoS=N/A \
@@ -37,7 +38,6 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
         "JobIDRaw": job,
         "State": state,
         "Partition": "" if "." in job else "cpu",
-        "Elapsed": "00:01:01",
         "ElapsedRaw": 61,
         "NodeList": "cpu1",
         "User": "" if "." in job else "alice",
@@ -47,13 +47,13 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
         "ExitCode": "0:0",
         "NNodes": 1,
         "NTasks": 1 if "." in job else "",
-        "NCPUS": 4,
+        "AllocCPUS": 4,
         "AllocTRES": "billing=4,cpu=4,gres/gpu=2,gres/gpu:h200=2,mem=1G,node=1",
-        "Timelimit": "" if "." in job else "01:00:00",
+        "TimelimitRaw": "" if "." in job else "60",
         "ConsumedEnergyRaw": 0,
         **fields,
     }
-    return "|".join(str(told.get(name, "")) for name in SACCT_FIELDS) + "\n"
+    return "@BAR@".join(str(told.get(name, "")) for name in ALL_COLUMNS) + "\n"
 
 
 def remembered(job: str, state: str = "COMPLETED", **fields: object) -> str:

@@ -20,6 +20,7 @@ from stored import STORED_DECISION
 from thorough import examples
 
 from berth.pilot.errors import StoreError, UsageError
+from berth.pilot.run import Run
 from berth.plugin.store import ForecastRecord, PlacedRun, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.records import DecisionInputs, DecisionRanking, FingerprintRecord, RunSums
@@ -239,6 +240,22 @@ def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
     assert store.outcomes.of_job("17", cluster="lab") == done
     assert store.outcomes.of_job("99") is None
     assert len(store.outcomes.of_decision(DECISION.id)) == 3
+
+
+def test_a_task_of_an_array_is_one_row_whichever_id_came_first(store: Store) -> None:
+    """Slurm's accounting calls a new task 9 for a while, and 7_2 later."""
+    placed = PlacedRun("c", "9", decision="d1", end_s=5.0, workload="w", predicted_s=3.0)
+    imported = Run("c", "7_2", "alice", "completed", 1.0, 2.0, 5.0, 3.0, name="a.sh")
+    store.outcomes.put([placed, replace(placed, job_id="8", decision=None)])
+    store.past_jobs.put([imported])
+    for _ in range(2):
+        store.past_jobs.put([replace(imported, raw_id="9")])
+        store.outcomes.put([replace(placed, job_id="7_2", raw_id="9", user="alice")])
+    (found,) = store.outcomes.of_decision("d1")
+    assert store.outcomes.of_job("9") == store.outcomes.of_job("7_2") == found
+    assert (found.job_id, found.name, found.user, found.predicted_s) == ("7_2", "a.sh", "alice", 3)
+    assert [job.job_id for job in store.past_jobs.of_users()] == ["7_2"]
+    assert store.outcomes.of_job("8") is not None
 
 
 def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(

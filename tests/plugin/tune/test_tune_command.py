@@ -20,8 +20,7 @@ from stand_in_replayer import StandIn
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.scheduler import JobNow, WorkersJob
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.scheduler import SCHEDULERS, JobNow, WorkersJob, scheduler_named
 from berth.plugin.site import load_site
 from berth.plugin.tune import run, workers
 from berth.plugin.tune.folder import TuneOrder, read_order, write_order
@@ -346,7 +345,7 @@ def test_a_scheduler_that_is_away_for_a_moment_does_not_end_a_tune(tmp_path: Pat
 def test_a_submitted_worker_has_the_name_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slurm = SCHEDULERS.load("slurm")()
+    slurm = scheduler_named("slurm")
     monkeypatch.setattr(type(slurm), "submit", lambda *_: "17")
     workers.submit(tmp_path, slurm, "batch", 2, time_limit_s=60.0)
     script = (tmp_path / "worker.sh").read_text().replace("exec ", "env #")
@@ -381,7 +380,7 @@ def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path
     job = WorkersJob(
         "berth-tune", tmp_path / "worker.sh", tmp_path, "batch", 3, 7200.0, account="a"
     )
-    commands = SCHEDULERS.load(name)().workers_commands(job)
+    commands = scheduler_named(name).workers_commands(job)
     assert len(commands) in (1, 3)
     for words in commands:
         assert words[-1] == str(tmp_path / "worker.sh")

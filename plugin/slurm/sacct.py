@@ -1,5 +1,4 @@
-"""Reads past jobs from ``sacct --parsable2`` (or ``-P``) output with a header, Slurm 22.05 to
-26.05.
+"""Reads what sacct records of jobs, Slurm 22.05 to 26.05: the jobs and what their steps used.
 
 Columns are found by name, in any order; columns that a version or a site lacks may be absent. A job
 needs JobID, User, State, Start and End. The lines of steps (``12.batch``) give peak memory.
@@ -8,7 +7,6 @@ needs JobID, User, State, Start and End. The lines of steps (``12.batch``) give 
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +20,10 @@ from berth.pilot.run import ENDED, Run
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
+from berth.plugin.scheduler import stamped_decision
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
-from berth.plugin.site.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
-from berth.plugin.slurm import commands, submitted
+from berth.plugin.site.programs import LONGEST_TEXT, JobTexts, image_in
 from berth.plugin.slurm.records import (
     Record,
     bytes_of,
@@ -33,6 +31,7 @@ from berth.plugin.slurm.records import (
     duration_s,
     gpu_type_in,
     gpus_in,
+    gres,
     moment_s,
     state_of,
 )
@@ -48,7 +47,7 @@ COLUMNS = (
 """The columns that an accounting file should have. JobName is last, because users choose it and it
 may contain ``|``.
 """
-_ASKED = (*COLUMNS, "JobIDRaw", "Comment", "SubmitLine")
+ALL_COLUMNS = (*COLUMNS, "JobIDRaw", "ExitCode", "Comment", "SubmitLine")
 """The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 BROKEN_SUMMARIES = "jobs have a jobstats summary (AdminComment) that cannot be read"
@@ -64,66 +63,26 @@ _FLAG_32, _FLAG_64 = 2**31, 2**63
 _FLAGGED_BYTES = 2.0**50
 """No node has so much memory: a larger request per node has the flag in it."""
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
+_PENDING_TASKS = re.compile(r"\d{1,18}_\[.*")
+"""The tasks of an array that have not begun, in one line."""
 _WRAP = re.compile(r"\s--wrap[= ]")
 _OF_COMPONENT = ":".__ne__
 """Returns False for the word ``:``, which separates the components of a heterogeneous job."""
 _NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
 _MOST = 2**31
-_SCRIPTS_OF_KIND = 50
-"""The most scripts that are read for one user and job name: those of the latest jobs."""
-
-
-_ASK_TIMEOUT_S = 600.0
-
-
-def ask(cluster: str, since_s: float) -> ReadJobs:
-    """Return the jobs that sacct knows since a Unix time. Raises SchedulerError and ToolMissing."""
-    begin, end = (
-        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-        for moment in (max(since_s, 0.0), time.time() + 1.0)
-    )
-    # Users may put bars and line breaks in job names and command lines, so fields are separated
-    # by random text that nobody can guess.
-    bar = f"<{secrets.token_hex(8)}>"
-    text = commands.run(
-        ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
-         "-o", ",".join(_ASKED)),
-        timeout_s=_ASK_TIMEOUT_S,
-        utc=True,
-    )  # fmt: skip
-    lines = joined(text, bar, len(_ASKED))
-    return read_sacct(lines, cluster, source="sacct", utc=True, bar=bar)
-
-
-def add_scripts(read: ReadJobs) -> None:
-    """Add digests of job scripts to the latest jobs of each user and job name, where accounting
-    stores scripts.
-    """
-    if not submitted.are_stored():
-        return
-    wanted: dict[str, list[str]] = {}
-    looked_at: dict[tuple[str, str], int] = {}
-    for job in sorted(read.jobs.values(), key=lambda job: -(job.end_s or 0.0)):
-        kind = job.user, plain_name(job.name)
-        looked_at[kind] = looked_at.get(kind, 0) + (job.job_id in read.with_arguments)
-        if job.job_id in read.with_arguments and job.user and looked_at[kind] <= _SCRIPTS_OF_KIND:
-            wanted.setdefault(job.user, []).append(job.job_id)
-    for job_id, script in submitted.scripts_of(wanted).items():
-        job = read.jobs[job_id]
-        read.jobs[job_id] = replace(job, script=describe_job("", (), script).script)
-        known = read.texts.get(job_id, JobTexts(job_name=job.name))
-        texts = texts_of_script(job.name, script, comment=known.comment, path=known.script)
-        read.texts[job_id] = texts._replace(image=texts.image or known.image)
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
-    """Yield the records of sacct's output: lines are joined where a field contains a line break."""
+    """Yield the records of sacct's output: lines are joined where a field contains a line break.
+
+    The first field is a job's id, which contains none.
+    """
     parts: list[str] = []
     bars = 0
     for line in text.split("\n"):
         more = line.count(bar)
-        if parts and bars >= columns - 1 and more:
+        if parts and more and (not bars or bars >= columns - 1):
             yield "\n".join(parts)
             parts, bars = [], 0
         parts.append(line)
@@ -132,13 +91,20 @@ def joined(text: str, bar: str, columns: int) -> Iterator[str]:
 
 
 def read_sacct(
-    lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
+    lines: Iterable[str],
+    cluster: str,
+    *,
+    source: str,
+    utc: bool = False,
+    bar: str = "|",
+    every: bool = False,
 ) -> ReadJobs:
     """Read sacct's lines, with times in this machine's time zone or in UTC.
 
-    ``bar``: the separator between fields. Raises DocumentError where the header is missing.
+    ``bar``: the separator between fields; ``every``: also jobs that have not run or not ended, and
+    times as they are written. Raises DocumentError where the header is missing.
     """
-    reading, header = RecordReading(cluster, source, utc=utc), None
+    reading, header = RecordReading(cluster, source, utc=utc, every=every), None
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -167,8 +133,8 @@ class RecordReading:
     ``cluster`` alone are read.
     """
 
-    def __init__(self, cluster: str, source: str, *, utc: bool) -> None:
-        self._cluster, self._source, self._utc = cluster, source, utc
+    def __init__(self, cluster: str, source: str, *, utc: bool, every: bool = False) -> None:
+        self._cluster, self._source, self._utc, self._every = cluster, source, utc, every
         self._now_s = time.time()
         self._jobs_of: Counter[str] = Counter()
         """Number of jobs by the cluster that their records name."""
@@ -195,7 +161,9 @@ class RecordReading:
             arguments = _submitted_arguments(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
             )
-            job = _job(job_id, fields, arguments or JobDescription(), self._cluster, utc=self._utc)
+            known = arguments or JobDescription()
+            told = run_of(job_id, fields, known, self._cluster, utc=self._utc)
+            job = told if self._every else _ran(told, fields)
         except Unreadable as error:
             read.refuse(number, line, error)
             return
@@ -257,7 +225,7 @@ def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
 
 
 def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
-    names = {name.lower(): name for name in (*_ASKED, *_OLDER)}
+    names = {name.lower(): name for name in (*ALL_COLUMNS, *_OLDER)}
     header = tuple(names.get(part.strip().lower(), part.strip()) for part in line.split(bar))
     missing = [name for name in _NEEDED if name not in header]
     if missing:
@@ -269,7 +237,7 @@ def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
     return header
 
 
-_OLDER = ("Cluster", "Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
+_OLDER = ("Cluster", "Elapsed", "Timelimit", "NCPUS", "AllocNodes")
 
 
 def _fields(parts: list[str], header: Sequence[str], bar: str) -> Record:
@@ -284,27 +252,30 @@ def _fields(parts: list[str], header: Sequence[str], bar: str) -> Record:
     return dict(zip(header, map(str.strip, parts), strict=True))
 
 
-def _job(
+def run_of(
     job_id: str, fields: Record, arguments: JobDescription, cluster: str, *, utc: bool
-) -> Run | None:
+) -> Run:
+    """Return the job in ``fields`` as it is written, also one that has not run or not ended.
+
+    Raises Unreadable for an id that is no job's and for an unknown state.
+    """
+    if _PENDING_TASKS.fullmatch(job_id) is not None:
+        job_id = job_id.partition("_")[0]
     if _JOB.fullmatch(job_id) is None:
-        if re.fullmatch(r"\d{1,18}_\[.*", job_id):
-            return None  # the pending tasks of an array, in one line
         raise Unreadable("JobID is not a job's")
     state = state_of(fields["State"])
     if state == "unknown":
         raise Unreadable(f"the state {fields['State'][:30]!r} is not known")
-    if state not in ENDED or fields["Start"] in _NEVER or fields["End"] in _NEVER:
-        return None
-    start_s, end_s = _moment(fields["Start"], utc=utc), _moment(fields["End"], utc=utc)
-    submit = fields.get("Submit", "")
-    submit_s = None if submit in _NEVER else _moment(submit, utc=utc)
-    runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
-    nodes = count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
-    cores = count(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
-    if max(nodes, cores) >= _MOST:
+    start_s, end_s = (moment_s(fields.get(name, ""), utc=utc) for name in ("Start", "End"))
+    elapsed_s = _elapsed(fields)
+    if elapsed_s is None:
+        elapsed_s = 0.0 if start_s is None or end_s is None else end_s - start_s
+    nodes = count((fields.get("NNodes") or fields.get("AllocNodes", "")).partition("-")[0])
+    cores = count((fields.get("AllocCPUS") or fields.get("NCPUS", "")).partition("-")[0])
+    if max(nodes or 1, cores or 1) >= _MOST:
         raise Unreadable("more nodes or cores than can be")
-    raw_id = fields.get("JobIDRaw", job_id)
+    raw_id, comment = fields.get("JobIDRaw", job_id), fields.get("AdminComment", "")
+    allocated = fields.get("AllocTRES", "")
     return Run(
         cluster=cluster,
         job_id=job_id,
@@ -316,20 +287,59 @@ def _job(
         similar=arguments.similar,
         partition=name_of(fields.get("Partition", "")),
         state=state,
-        submit_s=start_s if submit_s is None else submit_s,
+        submit_s=moment_s(fields.get("Submit", ""), utc=utc),
         start_s=start_s,
         end_s=end_s,
-        elapsed_s=runtime_s,
+        elapsed_s=elapsed_s,
         cores=cores,
         nodes=nodes,
-        gpus=gpus_in(fields.get("AllocTRES", "")),
-        gpu_type=gpu_type_in(fields.get("AllocTRES", "")),
+        gpus=gpus_in(allocated) or _requested_gpus(fields.get("TresPerNode", ""), nodes),
+        gpu_type=gpu_type_in(allocated),
         node_list=recorded_nodes(fields.get("NodeList", "")),
         cpu_time_s=duration_s(fields.get("TotalCPU")),
         energy_j=count(fields.get("ConsumedEnergyRaw", "")) or None,  # 0: it is not measured
         time_limit_s=_limit_s(fields),
-        request_bytes=_request(fields.get("ReqMem", ""), cores, nodes),
+        request_bytes=_request(fields.get("ReqMem", ""), cores or 1, nodes or 1),
+        exit_status=_exit_status(fields.get("ExitCode", "")),
+        decision=stamped_decision(comment) or ("" if comment else None),
     )
+
+
+def _ran(job: Run, fields: Record) -> Run | None:
+    """Return the job with at least a core, a node and its time of submission; None: it has not run
+    or not ended. Raises Unreadable for times that cannot be."""
+    if job.state not in ENDED or fields["Start"] in _NEVER or fields["End"] in _NEVER:
+        return None
+    if job.job_id != fields["JobID"].partition(".")[0]:
+        return None
+    for name, moment in (("Start", job.start_s), ("End", job.end_s), ("Submit", job.submit_s)):
+        if moment is None and fields.get(name, "") not in _NEVER:
+            raise Unreadable(f"{fields[name][:30]!r} is no time")
+    checked_times(job.submit_s, job.start_s, job.end_s, job.elapsed_s)
+    submit_s = job.start_s if job.submit_s is None else job.submit_s
+    return replace(job, submit_s=submit_s, nodes=job.nodes or 1, cores=job.cores or 1)
+
+
+def _exit_status(text: str) -> int | None:
+    """Return the exit status as a shell reports it, from Slurm's ``1:0`` (status:signal) or the
+    wait status that squeue 22.05 writes; None: unreadable.
+    """
+    wait_status = count(text)
+    if wait_status is not None:
+        status, signal = wait_status >> 8 & 0xFF, wait_status & 0x7F
+    elif (match := re.fullmatch(r"(\d{1,3}):(\d{1,3})", text)) is not None:
+        status, signal = int(match[1]), int(match[2])
+    else:
+        return None
+    return 128 + signal if signal and not status else status
+
+
+def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
+    """Return the requested GPUs of all nodes, from the request per node (``gres:gpu:h200:1`` or
+    ``gres/gpu:h200:1``); None: no GPUs.
+    """
+    requested = by_node.replace("gres:", "").replace("gres/", "")
+    return sum(gres(requested).values()) * (nodes or 1) or None
 
 
 def _note(job_id: str, fields: Record, read: ReadJobs) -> None:
@@ -427,11 +437,3 @@ def _request(text: str, cores: int, nodes: int) -> int | None:
     elif form == "":
         size /= max(nodes, 1)
     return int(size) if size < 2**60 else None
-
-
-def _moment(text: str, *, utc: bool) -> float:
-    """Return a time that sacct wrote as Unix time. Raises Unreadable."""
-    moment = moment_s(text, utc=utc)
-    if moment is None:
-        raise Unreadable(f"{text[:30]!r} is no time")
-    return moment
