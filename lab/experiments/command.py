@@ -26,9 +26,6 @@ MORE: Mapping[str, Callable[[], click.Parameter]] = {
     "platforms": lambda: click.Option(
         ["--platforms"], type=_PATH, help="A site's own platform files."
     ),
-    "only": lambda: click.Option(
-        ["--only"], multiple=True, metavar="NAME", help="Only these methods or parts."
-    ),
     "seeds": lambda: click.Option(
         ["--seeds"], type=click.IntRange(1, 100), default=3, show_default=True,
         help="How many seeds, from --seed up.",

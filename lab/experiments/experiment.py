@@ -31,8 +31,6 @@ class Options:
     """``--figures``: an evaluation whose figures go into the model card."""
     seeds: int = 1
     """How many, from ``seed`` up."""
-    only: tuple[str, ...] = ()
-    """Methods or parts; none: the usual ones."""
     jobs: int = 1
     profiles: tuple[Path, ...] = ()
     reference: str | None = None

@@ -63,7 +63,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "relative": Experiment(
         "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model and baselines",
-        "12 min", "a bundle of relative performance", ("only", "seeds"),
+        "3 min", "a bundle of relative performance", ("seeds",),
     ),
     "site-simulation": Experiment(
         "lab.site.site_simulation",
@@ -105,7 +105,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "model-latency": Experiment(
         "lab.latency.evaluate_latency",
         "latency of models on known platforms, unseen models and families", "15 min",
-        "the bundle of model latency", ("only",),
+        "the bundle of model latency",
     ),
     "graph-sources": Experiment(
         "lab.latency.combination",

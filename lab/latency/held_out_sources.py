@@ -35,8 +35,7 @@ from berth.predictor.families.graph.sources import (
 from berth.predictor.families.graph.transfer.bundle import load as load_transfer
 from lab.ground.splits import Fold, folds_of
 from lab.ground.table import Floats, Places, Strings, Table, whole
-from lab.latency.fit_latency import learnt
-from lab.latency.samples import samples
+from lab.latency.samples import left_out, samples
 from lab.latency.timm_devices import GPUS
 from lab.latency.timm_runs import FAMILY, MODEL, Runs, runs
 from lab.operators.silicon_held_out import without
@@ -138,14 +137,9 @@ def on_known_device(
     """
     split, data = KNOWN[situation], samples()
     group = split.groups(data.rows)
-    sample = data.grouped(group).by_graph
-    found = np.full((len(group), 3), np.nan)
+    found = left_out(split, seed, advance)
     shipped = {one.name: one.log_width for one in verify().settings}
-    of_setting = np.array([shipped[name] for name in sample.setting.tolist()])
-    for fold in split.folds(data.rows, seed):
-        train, test = (part[data.graph[part]] for part in (fold.train, fold.test))
-        found[test] = learnt(sample[train], sample[test], seed)
-        advance(situation)
+    of_setting = np.array([shipped[name] for name in data.by_graph.setting.tolist()])
     rows = np.flatnonzero(~np.isnan(found[:, 0]) & data.rows.has_graph)
     log_seconds, hard = found[rows, 0], found[rows, 1]
     predicted = {MEASURED: log_seconds, OPERATORS: operators[rows]}

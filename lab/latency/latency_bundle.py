@@ -21,7 +21,7 @@ from berth.predictor.families.graph.latency.bundle import (
     SettingEntry,
     arrays_of,
 )
-from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS
+from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, LatencyProcess
 from berth.predictor.hardware.device import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
@@ -29,7 +29,7 @@ from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import own_runs
-from lab.latency.fit_latency import Fitted, choose, fit_all, learnt
+from lab.latency.fit_latency import choose, fit_all, learnt
 from lab.latency.samples import samples, works
 from lab.latency.timm_devices import NUMBERS
 
@@ -73,7 +73,7 @@ def train(
                 name, fitted[name], batch[sample.setting == name], name in usual,
                 group_quantile(score.tolist(), sample.group[mine].tolist()),
             ))  # fmt: skip
-    stored = array_file(arrays_of({name: one.process for name, one in fitted.items()}))
+    stored = array_file(arrays_of(fitted))
     manifest = LatencyManifest(
         schema=LATENCY_SCHEMA, **made_by(command, figures),
         settings=tuple(sorted(entries, key=lambda one: one.name)), terms=TERMS,
@@ -89,12 +89,14 @@ def train(
     return write_bundle(folder, manifest, files, load=bundles.load)
 
 
-def _entry(name: str, one: Fitted, batches: Floats, usual: bool, log_width: float) -> SettingEntry:
+def _entry(
+    name: str, one: LatencyProcess, batches: Floats, usual: bool, log_width: float
+) -> SettingEntry:
     platform, precision, layout, software = name.split(" | ")
     return SettingEntry(
         name=name, platform=platform, numbers=NUMBERS.get(precision, Numbers.FP32),
-        software=f"{precision}, {layout}, {software}", usual=usual, offset=one.process.offset,
-        rows=len(one.process.points), batches=(int(batches.min()), int(batches.max())),
+        software=f"{precision}, {layout}, {software}", usual=usual, offset=one.offset,
+        rows=len(one.points), batches=(int(batches.min()), int(batches.max())),
         log_width=log_width,
     )  # fmt: skip
 

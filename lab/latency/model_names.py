@@ -20,7 +20,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lab.datasets import timm
-from lab.ground.table import Places, Strings
+from lab.ground.table import Strings
 
 _PUBLISHER = re.compile(r"(tf|gluon|ssl|swsl|tv|jx|adv|ig|legacy|dm|ens|bat|wide)_?(?=[a-z])")
 _WORD = re.compile(r"[a-z]+(?:\d(?!\d)[a-z]{3,})*")
@@ -63,19 +63,6 @@ def architectures() -> dict[str, str]:
     same = frame.groupby(totals).ngroup().to_numpy()  # -1: a total is not published
     own = {str(name): str(name) for name in frame.model.unique()}
     return own | _linked(frame.model.to_numpy(str)[same >= 0], same[same >= 0].astype(str))
-
-
-def over_sizes(model: Strings, architecture: Strings, image_size: Places) -> Strings:
-    """Return the architecture of each row, the same for names that differ only in an image size.
-
-    ``vit_tiny_patch16_224`` and ``..._384`` have the same layers and are joined. The 320 of
-    ``regnetx_320`` is no image size, because the model was never measured at 320.
-    """
-    sized = zip(model.tolist(), image_size.tolist(), strict=True)
-    bare = {name: name.removesuffix(f"_{s}") for name, s in sized if name.endswith(f"_{s}")}
-    stem = np.array([bare.get(name, name) for name in model.tolist()])
-    joined = _linked(architecture, stem)
-    return np.array([joined[name] for name in architecture.tolist()])
 
 
 def _linked(names: Strings, keys: Strings) -> dict[str, str]:

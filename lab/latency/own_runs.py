@@ -35,13 +35,12 @@ def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
 
 
 def as_rows(of: list[ModelRun]) -> Runs:
-    """Return our runs in timm's columns; published totals are NaN, CUDA's version is 0."""
+    """Return our runs in timm's columns; CUDA's version is 0."""
     place, same = graphs().places, architectures()
     names = [run.model.name.rpartition("_") for run in of]
     model = [name for name, _, _ in names]
     batch = np.array([run.setting.batch for run in of], np.int64)
     taken = np.array([run_seconds(run) or np.nan for run in of])
-    unknown = np.full(len(of), np.nan)
     return Runs(
         model=np.array(model),
         architecture=np.array([same.get(name, name) for name in model]),
@@ -52,7 +51,7 @@ def as_rows(of: list[ModelRun]) -> Runs:
         layout=np.full(len(of), "nchw"), torch=np.full(len(of), 291), cuda=np.zeros(len(of)),
         compiled=np.zeros(len(of), bool),
         training=np.array([run.setting.task is Task.TRAINING for run in of]),
-        batch=batch, seconds=taken / batch, parameters=unknown, gmacs=unknown, macts=unknown,
+        batch=batch, seconds=taken / batch,
         graph=np.array([place.get(run.model.name, NO_GRAPH) for run in of]),
     )  # fmt: skip
 

@@ -1,12 +1,8 @@
-"""The measured rows as input of the latency model: terms and descriptors of each row.
-
-They are computed from the model's graph, or, where there is none, from its published totals (MACs,
-activations, parameters).
-"""
+"""The measured rows as input of the latency model: terms and descriptors of each row's graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,14 +11,13 @@ import numpy as np
 from berth.predictor.families.graph.latency.features import WorkByKind
 from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, descriptors, terms
 from lab.datasets.timm import Architecture
+from lab.ground.splits import Split
 from lab.ground.table import Flags, Floats, Strings, Table
 from lab.latency import described_graphs
-from lab.latency.fit_latency import Sample
+from lab.latency.fit_latency import Sample, learnt
 from lab.latency.model_names import architectures
-from lab.latency.timm_devices import NUMBERS, platform_of, roof_of_device
+from lab.latency.timm_devices import platform_of
 from lab.latency.timm_runs import Runs, graphs, roof_rows, runs
-
-_PUBLISHED = ("gmacs", "macts", "parameters")
 
 
 @dataclass(frozen=True)
@@ -34,18 +29,6 @@ class Samples(Table):
     """True where a graph of the network at its image size is in the archive or described."""
     by_graph: Sample
     """Computed from graphs; zeros where there is no graph."""
-    by_totals: Sample
-    """Computed from published totals; NaN descriptors where a total is not published."""
-
-    @property
-    def totals(self) -> Flags:
-        """Return a mask of the rows whose totals are all published."""
-        return np.asarray(~np.isnan(self.by_totals.descriptors).any(axis=1))
-
-    def grouped(self, group: Strings) -> Samples:
-        """Return the samples with another column ``group``, by which rows are held out."""
-        by_graph, by_totals = (replace(one, group=group) for one in (self.by_graph, self.by_totals))
-        return replace(self, by_graph=by_graph, by_totals=by_totals)
 
 
 def settings(rows: Runs) -> Strings:
@@ -81,13 +64,22 @@ def samples() -> Samples:
         known.get(Architecture(model, size)) or by_network.get(Architecture(network, size))
         for model, network, size in names
     ]
-    setting, log_seconds, group = settings(rows), np.log(rows.seconds), rows.architecture
-    totals, columns = by_totals(rows)
-    return Samples(
-        rows, np.array([one is not None for one in work]),
-        sample_of(rows, work, setting, group),
-        Sample(setting, group, totals, columns, log_seconds),
-    )  # fmt: skip
+    known_graph = np.array([one is not None for one in work])
+    return Samples(rows, known_graph, sample_of(rows, work, settings(rows), rows.architecture))
+
+
+def left_out(split: Split, seed: int, advance: Callable[..., None] = lambda *_: None) -> Floats:
+    """Return ``fit_latency.predicted`` of every row, each by a fit on the other folds of ``split``.
+
+    Shape [rows, 3]; NaN where a row has no graph.
+    """
+    data, found = samples(), np.full((len(samples()), 3), np.nan)
+    sample = replace(data.by_graph, group=split.groups(data.rows))
+    for fold in split.folds(data.rows, seed):
+        train, test = (part[data.graph[part]] for part in (fold.train, fold.test))
+        found[test] = learnt(sample[train], sample[test], seed)
+        advance(split.name)
+    return found
 
 
 def works() -> dict[Architecture, tuple[WorkByKind, Floats]]:
@@ -111,25 +103,3 @@ def sample_of(
     found[0][have] = terms(graph, roof, batch)
     found[1][have] = descriptors(graph, roof, batch)
     return Sample(setting, group, *found, np.log(rows.seconds))
-
-
-def by_totals(rows: Runs) -> tuple[Floats, Floats]:
-    """Return (terms, descriptors), [rows, ...] each, from published totals and the image size."""
-    macs, written, parameters = (
-        np.maximum(getattr(rows, name), 5e-3) * scale
-        for name, scale in zip(_PUBLISHED, (1e9, 1e6, 1e6), strict=True)
-    )
-    place = [roof_of_device(device) for device in rows.device.tolist()]
-    numbers = [NUMBERS[precision] for precision in rows.precision.tolist()]
-    peak = np.array([p.matrix_flops[n] for p, n in zip(place, numbers, strict=True)])
-    width = np.array([n.bits / 8 for n in numbers])
-    dram = np.array([p.dram_bytes for p in place])
-    pixels = 3.0 * rows.image_size**2
-    sums = np.column_stack([
-        2 * macs / peak, width * written / dram, width * parameters / rows.batch / dram,
-        width * pixels / dram, 1e-6 / rows.batch,
-    ])  # fmt: skip
-    logs = np.log(np.column_stack([macs, written, parameters, pixels]))
-    ratios = np.column_stack([logs[:, 0] - logs[:, 1], logs[:, 0] - logs[:, 2]])
-    bound = np.log(sums[:, 0] / sums[:, 1])
-    return np.nan_to_num(sums), np.column_stack([logs, ratios, bound, np.log(rows.batch)])

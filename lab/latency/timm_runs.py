@@ -25,7 +25,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from lab.datasets import timm
 from lab.ground.splits import Split
 from lab.ground.table import Flags, Floats, Places, Strings, Table
-from lab.latency.model_names import architectures, family_of, over_sizes
+from lab.latency.model_names import architectures, family_of
 from lab.latency.timm_devices import DEVICES, NUMBERS, roof_of_device
 
 NO_GRAPH = -1
@@ -53,12 +53,6 @@ class Runs(Table):
     batch: Places
     seconds: Floats
     """Measured seconds per image."""
-    parameters: Floats
-    """Published parameters in millions; NaN where not published."""
-    gmacs: Floats
-    """Published multiply-accumulates in 1e9; NaN where not published."""
-    macts: Floats
-    """Published activations in millions; NaN where not published."""
     graph: Places
     """Index of the graph in ``Graphs``, or NO_GRAPH."""
 
@@ -67,18 +61,8 @@ class Runs(Table):
         """Return a mask of the rows with a graph."""
         return np.asarray(self.graph != NO_GRAPH)
 
-    @property
-    def any_size(self) -> Strings:
-        """Return each row's architecture, the same for names that differ only in image size."""
-        return over_sizes(self.model, self.architecture, self.image_size)
 
-
-RANDOM, MODEL, ANY_SIZE, FAMILY = (
-    Split("random rows"),
-    Split("unseen model", "architecture"),
-    Split("unseen model at any size", "any_size"),
-    Split("unseen family", "family"),
-)
+MODEL, FAMILY = Split("unseen model", "architecture"), Split("unseen family", "family")
 """All rows of an architecture (or a family) are held out together, on all devices."""
 
 
@@ -135,8 +119,6 @@ def runs(*, training: bool = False) -> Runs:
         training=(frame["mode"] == "train").to_numpy(bool),
         batch=frame.batch_size.to_numpy(np.int64),
         seconds=(frame.step_time / 1e3 / frame.batch_size).to_numpy(np.float64),
-        parameters=frame.param_count.to_numpy(np.float64),
-        gmacs=frame.gmacs.to_numpy(np.float64), macts=frame.macts.to_numpy(np.float64),
         graph=np.array([
             place.get(f"{name}_{int(s)}", NO_GRAPH) for name, s in zip(model, size, strict=True)
         ], np.int64),
@@ -160,49 +142,15 @@ def roof_rows(rows: Runs, work: Sequence[WorkByKind | GraphWork]) -> Floats:
     return np.array([known[key] for key in keys]).reshape(-1, len(ROOF_FEATURES))
 
 
-def scalars(rows: Runs, *, with_totals: bool = True) -> Floats:
+def scalars(rows: Runs) -> Floats:
     """Return the features [rows, ...] that need no graph.
 
-    They are logarithms of the published MACs, activations and parameters (NaN where not published;
-    none with ``with_totals=False``), of the image size and of the batch; then device, precision,
-    layout and versions of the software.
+    They are logarithms of the image size and of the batch; then device, precision, layout and
+    versions of the software.
     """
     columns = [
         np.log(rows.image_size), np.log(rows.batch), rows.torch, rows.cuda, rows.compiled,
         rows.layout == "nhwc", *(rows.device == device for device in DEVICES),
         *(rows.precision == name for name in ("fp32", "amp", "amp_bf16", "bf16")),
     ]  # fmt: skip
-    if with_totals:
-        totals = (rows.gmacs, rows.macts, rows.parameters)
-        columns = [*(np.log(np.maximum(x, 5e-3)) for x in totals), *columns]
     return np.column_stack([np.asarray(column, np.float64) for column in columns])
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """Differences between repeated measurements of the same configuration."""
-
-    groups: int
-    """Configurations that were measured more than once."""
-    mean_error: float
-    """Mean error of the geometric mean of the other repeats as a prediction of each repeat. No
-    model that ignores the version of torch can be much better on average."""
-    median_error: float
-
-
-def repeat_floor(rows: Runs) -> Floor:
-    """Return the differences between rows that differ only in versions of torch and CUDA.
-
-    The batch may differ, too, because it is the largest that fits with each version.
-    """
-    key = rows.groups(
-        "model", "image_size", "device", "precision", "layout", "compiled", "training"
-    )
-    _, place, count = np.unique(key, return_inverse=True, return_counts=True)
-    log_s = np.log(rows.seconds)
-    several = count[place] > 1
-    others = (np.bincount(place, log_s)[place] - log_s)[several] / (count[place][several] - 1)
-    errors = np.abs(np.expm1(others - log_s[several]))
-    if not len(errors):
-        return Floor(0, np.nan, np.nan)
-    return Floor(int((count > 1).sum()), float(errors.mean()), float(np.median(errors)))

@@ -72,33 +72,18 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """Evaluate all families, or those in ``options.only``."""
-    return evaluate_on_aiwc(options, families.chosen(options.only))
+    """Evaluate the cost model and its baselines."""
+    return evaluate_on_aiwc(options, (*families.BASELINES, families.COST_MODEL))
 
 
 def report_of(found: Evaluation) -> Report:
-    """Return the report, with a table of figures and a table of regrets for each split."""
+    """Return the report, with a table of figures for each split."""
     sections = []
     for split in evaluation.SHOWN:
         if not (results := [r for r in found.results if r.split == split.name]):
             continue
         title = f"{split.name}: {split.what}"
         sections.append(Section(title, HEADER, [(r.family, *_cells(r.figures)) for r in results]))
-        names = sorted(results[0].regret_by_application)
-        sections.append(
-            Section(
-                f"{split.name}: regret by application, and its range over seeds",
-                ("family", *names, "range"),
-                [
-                    (
-                        r.family,
-                        *(f"{r.regret_by_application[name]:.2f}" for name in names),
-                        f"{r.low['regret']:.3f} to {r.high['regret']:.3f}",
-                    )
-                    for r in results
-                ],
-            )
-        )
     return Report(
         "Relative performance: every family by every split",
         (

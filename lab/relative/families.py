@@ -5,18 +5,16 @@ The published networks are in ``lab.published`` and are evaluated on the same sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
@@ -25,8 +23,6 @@ from berth.predictor.learning.relative.figures import MeanSpeedup
 from lab.datasets.aiwc import KINDS
 
 TREES = 300
-RIDGE = 10.0
-"""Ridge penalty, taken from the published baseline and not tuned."""
 
 
 def log_features(rows: Rows) -> Floats:
@@ -53,8 +49,6 @@ class Regression:
     name: str
     what: str
     make: Callable[[int], Any]
-    weighed: bool = False
-    """True: each application has the same total weight; False: each row has."""
 
     def fit(self, rows: Rows, seed: int) -> Speedups:
         """Fit on all rows. Where times are missing, fit a model per platform on its known times.
@@ -75,9 +69,7 @@ class Regression:
     def _fitted(self, rows: Rows, wanted: Floats, seed: int) -> Callable[[Floats], Floats]:
         usual = SimpleImputer(strategy="median", keep_empty_features=True)
         model = make_pipeline(usual, StandardScaler(), self.make(seed))
-        weight = rows.weights() / rows.weights().sum() * len(set(rows.applications))
-        extra = {f"{model.steps[-1][0]}__sample_weight": weight} if self.weighed else {}
-        model.fit(log_features(rows), wanted, **extra)
+        model.fit(log_features(rows), wanted)
         return lambda asked: np.asarray(model.predict(asked))
 
 
@@ -90,30 +82,6 @@ FOREST = Regression(
     f"{TREES} trees on log counters",
     lambda seed: RandomForestRegressor(TREES, random_state=seed),
 )
-RIDGE_REGRESSION = Regression(
-    "ridge",
-    f"ridge {RIDGE:g} on log counters, applications weigh the same",
-    lambda _seed: Ridge(RIDGE),
-    weighed=True,
-)
-BASELINES = (
-    MeanSpeedup(),
-    FOREST,
-    replace(FOREST, name="extra trees", make=lambda s: ExtraTreesRegressor(TREES, random_state=s)),
-    RIDGE_REGRESSION,
-)
+BASELINES: tuple[TimesLearner, ...] = (MeanSpeedup(), FOREST)
 COST_MODEL = CostModelFamily(kinds=KINDS)
 """The shipped cost model, for AIWC's devices."""
-GROUPS: Mapping[str, tuple[TimesLearner, ...]] = {
-    "baselines": BASELINES,
-    "cost-model": (COST_MODEL,),
-}
-
-
-def chosen(groups: Sequence[str] = ()) -> tuple[TimesLearner, ...]:
-    """Return the families of the named groups; of all without names. Raises UsageError."""
-    if unknown := sorted(set(groups) - set(GROUPS)):
-        raise UsageError(
-            f"there is no family group {unknown[0]!r}", hint=f"known: {', '.join(GROUPS)}"
-        )
-    return tuple(family for group in groups or GROUPS for family in GROUPS[group])

@@ -17,7 +17,6 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.family import TimesLearner, by_application
 from lab.ground.resume import Resume, resume_key
-from lab.relative.trust import Trust, fit_residuals
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,6 @@ class Fold:
     log_inner: Floats
     """Predicted log seconds of the training rows, by models trained without the row's application
     and without the held-out one."""
-    trust: Trust
-    """Model of the errors, fitted on ``train`` and ``log_inner``."""
-
-    @property
-    def asked(self) -> Rows:
-        """Return the held-out rows with only the times on the reference platform."""
-        return self.held.knowing()
 
 
 def nested(
@@ -73,7 +65,6 @@ def nested(
                 log_predicted=learnt_without(name)[held],
                 train=train,
                 log_inner=inner,
-                trust=fit_residuals(train, inner),
             )
         )
     return found

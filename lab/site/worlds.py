@@ -23,12 +23,12 @@ from berth.predictor.learning.cells import (
     Hardware,
     RunShape,
 )
+from berth.predictor.learning.relative.widths import log_widths
 from lab.datasets import aiwc
 from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.nested import Fold, nested
-from lab.relative.trust import fit_residuals
 
 CPU_KINDS = frozenset(("cpu", "manycore"))
 SIZES = {name: n * math.log(8.0) for n, name in enumerate(("tiny", "small", "medium", "large"))}
@@ -92,18 +92,24 @@ def arrivals(
 
 
 def _arrival(fold: Fold) -> Arrival:
-    widths = fold.trust.log_widths(fold.asked, fold.log_predicted)
-    world = _world(fold.held, fold.log_predicted, widths / NORMAL_90, _noise()[list(fold.index)])
+    stated = _deviation(fold.held, fold.train, fold.log_inner)
+    world = _world(fold.held, fold.log_predicted, stated, _noise()[list(fold.index)])
     noise = _noise()[[i for i in range(len(_noise())) if i not in set(fold.index)]]
     others = []
     for name in sorted(set(fold.train.applications)):
         mine = np.array([one == name for one in fold.train.applications])
         rest, held = np.flatnonzero(~mine).tolist(), np.flatnonzero(mine).tolist()
-        trust = fit_residuals(fold.train.take(rest), fold.log_inner[rest])
         asked = fold.train.take(held)
-        scale = trust.log_widths(asked.knowing(), fold.log_inner[held]) / NORMAL_90
-        others.append(_world(asked, fold.log_inner[held], scale, noise[held]))
+        stated = _deviation(asked, fold.train.take(rest), fold.log_inner[rest])
+        others.append(_world(asked, fold.log_inner[held], stated, noise[held]))
     return Arrival(world, tuple(others))
+
+
+def _deviation(asked: Rows, known: Rows, log_held_out: Floats) -> Floats:
+    """Return the deviations that a bundle trained on ``known`` states, [asked rows, devices]."""
+    widths = log_widths(known, log_held_out)
+    stated = np.array([widths[name] for name in asked.platforms]) / NORMAL_90
+    return np.tile(stated, (len(asked), 1))
 
 
 def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -> World:

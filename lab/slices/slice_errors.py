@@ -27,6 +27,7 @@ from lab.slices.sweep import effective, fit_sweep, log_slowdowns, model_weights
 
 FROM_USE = (WITH_MEMORY, WITHOUT_MEMORY)
 """Methods for jobs of which monitoring recorded utilisation."""
+_FAMILIES = ("densenet", "resnet", "vgg")
 LEAST_MODELS = 5
 """Least number of models with large batches for which these get a separate interval width."""
 
@@ -178,6 +179,15 @@ def each_model(rows: SliceRows) -> list[frozenset[str]]:
     return [frozenset({name}) for name in rows.names]
 
 
+def each_family(rows: SliceRows) -> list[frozenset[str]]:
+    """Return one set of ParvaGPU's models of each architecture family, to leave it out."""
+    found: dict[str, set[str]] = {}
+    for name in rows.names:
+        family = next((f for f in _FAMILIES if name.startswith(f)), name)
+        found.setdefault(family, set()).add(name)
+    return [frozenset(members) for members in found.values()]
+
+
 def large_width(held: Held) -> SlowdownWidth | None:
     """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
@@ -233,21 +243,3 @@ def quantile(values: Floats, models: Sequence[str], level: float) -> float:
     reached = np.cumsum(model_weights(models)[order])
     index = int(np.searchsorted(reached, level - 1e-9))
     return float(values[order][min(index, len(values) - 1)])
-
-
-def wrong_picks(held: Held, limit: float = 1.5) -> tuple[int, float, float]:
-    """Return the number of loads, and the shares of them for which the smallest slice with a
-    predicted slow-down of at most ``limit`` is larger, and smaller, than the smallest with a
-    measured one.
-
-    The whole GPU is the choice where no slice is within the limit. Rows are by load, its slices
-    from small to large.
-    """
-    most = np.log(limit)
-    starts = np.flatnonzero(np.diff(held.slices, prepend=held.slices[0]) <= 0)
-    loads = [load for load in np.split(np.arange(len(held)), starts) if len(load)]
-    right, chosen = (
-        np.array([next((held.slices[i] for i in load if logs[i] <= most), 7) for load in loads])
-        for logs in (held.measured, held.predicted)
-    )
-    return len(loads), float((chosen > right).mean()), float((chosen < right).mean())

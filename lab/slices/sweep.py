@@ -136,10 +136,6 @@ def fit_sweep(rows: SliceRows, pairs: SliceRows, seed: int) -> SweepFit:
     return SweepFit(shares, fit_correction(stacked([rows, pairs]), shares, seed))
 
 
-LOAD_MODEL_ALONE = SweepModel(lambda features: np.zeros(len(features)))
-"""The sweep method without a correction."""
-
-
 def _bare(rows: SliceRows, share: Floats) -> Floats:
     return by_load_model(
         rows,

@@ -1,4 +1,4 @@
-"""The table of measured latencies: families, splits that keep groups apart, the repeats' floor."""
+"""The table of measured latencies: families, splits that keep groups apart."""
 
 from __future__ import annotations
 
@@ -10,21 +10,12 @@ import pytest
 from small_models import convolutional
 
 from berth.pilot.errors import DocumentError
-from lab.__main__ import main
 from lab.ground.splits import Split
 from lab.latency import described_graphs, own_runs
 from lab.latency.latency_bundle import usual_settings
 from lab.latency.model_names import family_of
-from lab.latency.samples import by_totals, settings
-from lab.latency.timm_runs import (
-    ANY_SIZE,
-    FAMILY,
-    MODEL,
-    RANDOM,
-    Runs,
-    repeat_floor,
-    scalars,
-)
+from lab.latency.samples import settings
+from lab.latency.timm_runs import FAMILY, MODEL, Runs
 
 
 def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> Runs:
@@ -40,8 +31,7 @@ def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> 
         "precision": ["amp"] * count, "layout": ["nchw"] * count,
         "image_size": [224] * count, "batch": [8] * count, "graph": [-1] * count,
         "compiled": [False] * count, "training": [False] * count,
-        "cuda": [0.0] * count, "parameters": [1.0] * count, "gmacs": [1.0] * count,
-        "macts": [float("nan")] * count,
+        "cuda": [0.0] * count,
         "seconds": [(m + 1) * (1.1 if t == 240 else 1.0) for m, _, t in pairs],
     }  # fmt: skip
     return Runs(**{one.name: np.array(own[one.name]) for one in fields(Runs)})
@@ -63,7 +53,7 @@ def test_a_family_is_found_by_the_name(model: str, family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "column"), [(MODEL, "architecture"), (FAMILY, "family"), (RANDOM, "")]
+    ("split", "column"), [(MODEL, "architecture"), (FAMILY, "family"), (Split("random rows"), "")]
 )
 def test_folds_cover_all_rows_once_and_keep_groups_apart(split: Split, column: str) -> None:
     table, split = rows(), replace(split, count=4)
@@ -75,32 +65,6 @@ def test_folds_cover_all_rows_once_and_keep_groups_apart(split: Split, column: s
             of = getattr(table, column)
             assert not set(of[one.train].tolist()) & set(of[one.test].tolist())
     assert [one.test.tolist() for one in split.folds(table, 3)] == [f.test.tolist() for f in folds]
-
-
-def test_names_that_end_in_another_image_size_are_one_model() -> None:
-    table = rows(4, ("3090",))
-    names = ["vit_224", "vit_224", "vit_384", "vit_384", "reg_320", "reg_320", "reg_160", "reg_160"]
-    sizes = np.array([224, 224, 384, 384, 224, 224, 224, 224])
-    same = ["deit", "deit", "vit_384", "vit_384", "reg_320", "reg_320", "reg_160", "reg_160"]
-    table = replace(table, model=np.array(names), architecture=np.array(same), image_size=sizes)
-    found = table.any_size.tolist()
-    assert len(set(found[:4])) == 1
-    assert len({found[0], found[4], found[6]}) == 3
-    for one in replace(ANY_SIZE, count=3).folds(table):
-        assert not set(table.any_size[one.train]) & set(table.any_size[one.test])
-
-
-def test_the_floor_is_how_far_repeats_stand_apart() -> None:
-    found = repeat_floor(rows())
-    assert found.groups == 24
-    assert found.mean_error == pytest.approx((0.1 + (1 - 1 / 1.1)) / 2)
-    assert np.isnan(repeat_floor(rows()[np.array([0])]).mean_error)
-
-
-def test_scalars_keep_what_is_not_published_missing() -> None:
-    columns = scalars(rows())
-    assert np.isnan(columns[:, 1]).all()
-    assert np.isfinite(np.delete(columns, 1, axis=1)).all()
 
 
 def test_described_graphs_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -142,18 +106,3 @@ def test_the_newest_eager_setting_of_a_platform_and_precision_is_the_usual_one()
         "g | amp | nchw | torch 2.4.0", "g | amp_bf16 | nchw | torch 2.9.1, compiled",
         own_runs.SETTING,
     }  # fmt: skip
-
-
-def test_totals_alone_make_terms_where_they_are_published() -> None:
-    table = rows()
-    sums, columns = by_totals(table)
-    assert np.isnan(columns[:, 1]).all()
-    assert np.isfinite(columns[:, [0, 2, 3]]).all()
-    assert (sums[:, 0] > 0).all()
-
-
-def test_an_unknown_part_of_the_evaluation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["model-latency", "--only", "famly"])
-    assert stop.value.code == 2
-    assert "no part 'famly'" in capsys.readouterr().err

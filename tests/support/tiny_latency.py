@@ -60,8 +60,5 @@ def runs(devices: tuple[str, ...] = ("3090", "5090"), batches: tuple[int, ...] =
         training=np.zeros(many, bool),
         batch=batch,
         seconds=slower * (1e-5 + macs * 1e-9 + 2e-5 / batch),
-        parameters=np.full(many, np.nan),
-        gmacs=np.full(many, np.nan),
-        macts=np.full(many, np.nan),
         graph=place,
     )

@@ -25,7 +25,7 @@ COVERED = MEDIANS = ("miso.utilisation", "parva.sweep", "parva.pair", "parva.bat
 def figures(work: Work) -> dict[str, float]:
     """Return mean errors of all methods, medians and coverage of those that are used most."""
     results = all_results(work.seed, work.advance)
-    by_name = {(one.task, one.method): one.figures for one in results}
+    by_name = {(one.split, one.family): one.figures for one in results}
     made = {f"{name}.mean": by_name[key].mean_error for name, key in METHODS.items()}
     made |= {f"{name}.median": by_name[METHODS[name]].median_error for name in MEDIANS}
     for name in COVERED:

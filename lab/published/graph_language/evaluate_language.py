@@ -1,4 +1,4 @@
-"""GNN + language model beside the GNN alone and two cheap baselines, on the same few rows.
+"""GNN + language model beside the GNN alone and the shipped process, on the same few rows.
 
 The base learns from rows of neither the device nor the family that is held out. Each method then
 learns from the same rows of the group and is tested on the same rows of the group's other models.
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import xgboost
 
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import UsageError
@@ -24,7 +23,7 @@ from lab.ground.report import Report, Section, figure_cells, figure_titles
 from lab.ground.splits import Fold
 from lab.ground.table import Floats, Places
 from lab.latency import timm_runs
-from lab.latency.timm_runs import Graphs, Runs, scalars
+from lab.latency.timm_runs import Graphs, Runs
 from lab.published.graph_language.corpus import published
 from lab.published.graph_language.gnn_baseline import GnnBaseline
 from lab.published.graph_language.language_config import AdaptConfig, LanguageConfig
@@ -33,14 +32,12 @@ from lab.transfer.platform_kernel import fit, learn
 from lab.transfer.transfer_cases import measured_cases
 
 GNN, LANGUAGE = "GNN", "GNN + language model"
-PROCESS, TOTALS = "few-shot: process", "XGBoost on totals"
+PROCESS = "few-shot: process"
 SHOWN = ("rows", "mean_error", "median_error", "within_10")
 Baselines = Callable[[Stages, AdaptConfig], dict[str, Floats]]
 """Predicted seconds of the tested rows by the baseline's name."""
 MOST_ROWS = 3000
 """Rows of the base that the process learns from, which takes their cube."""
-HEAVY = 10.0
-"""Weight of a row of the new group beside one of the base, for the trees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +114,12 @@ def described(stages: Stages) -> str:
 
 
 def cheap_baselines(stages: Stages, adaptation: AdaptConfig) -> dict[str, Floats]:
-    """Return [tested rows] seconds by process and trees, from the base's and the group's rows."""
+    """Return [tested rows] seconds by the process, from the base's and the group's rows."""
     runs, base, seed = stages.corpus.runs, stages.corpus.division.base, stages.config.seed
     fold, is_device = stages.rows_of(adaptation), adaptation.device is not None
     known = timm_runs.graphs()
     return {
         PROCESS: by_process(runs, known, base, fold, is_device=is_device, seed=seed),
-        TOTALS: by_trees(runs, base, fold, seed=seed),
     }
 
 
@@ -138,18 +134,6 @@ def by_process(
     joint = fit(old, learn(old, seed=seed)).joint(new.cases, new_platform=is_device)
     residual = joint.moved(samples, new.residual[samples]).mean
     return np.asarray(np.exp((residual + new.cases.log_roof)[len(samples) :]))
-
-
-def by_trees(runs: Runs, base: Places, fold: Fold, *, seed: int) -> Floats:
-    """Return [tested rows] seconds by XGBoost on published totals and the run's settings."""
-    rows = np.concatenate((base, fold.train))
-    weight = np.concatenate((np.ones(len(base)), np.full(len(fold.train), HEAVY)))
-    model = xgboost.XGBRegressor(
-        n_estimators=400, max_depth=6, learning_rate=0.08, subsample=0.8, random_state=seed,
-        n_jobs=1,
-    )  # fmt: skip
-    model.fit(scalars(runs[rows]), np.log(runs.seconds[rows]), sample_weight=weight)
-    return np.asarray(np.exp(model.predict(scalars(runs[fold.test]))), np.float64)
 
 
 def train(options: Options) -> str:

@@ -110,7 +110,7 @@ class GnnBaseline:
 
 def columns(runs: Runs, base: Sequence[int]) -> Tensor:
     """Return [rows, columns] the settings of each run, standardised by the base's rows."""
-    rows = scalars(runs, with_totals=False)
+    rows = scalars(runs)
     mean, deviation = rows[list(base)].mean(axis=0), rows[list(base)].std(axis=0)
     # The column of a device that the base never saw never moved there: it keeps its own scale.
     scaled = (rows - mean) / np.where(deviation > 1e-6, deviation, 1.0)

@@ -48,6 +48,6 @@ def examples(rows: Runs) -> list[Data]:
 
 def columns(rows: Runs) -> Floats:
     """Return [rows, len(COLUMNS)] the setting of a run, the logarithm of its batch first."""
-    found = scalars(rows, with_totals=False)
+    found = scalars(rows)
     batch = np.log(rows.batch).astype(np.float64)
     return np.column_stack((batch, np.delete(found, 1, axis=1)))

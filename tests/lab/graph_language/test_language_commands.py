@@ -18,7 +18,7 @@ import tiny_latency
 from berth.pilot.errors import DocumentError
 from lab.__main__ import lab
 from lab.latency import timm_runs as data
-from lab.published.graph_language.evaluate_language import PROCESS, TOTALS
+from lab.published.graph_language.evaluate_language import PROCESS
 from lab.published.graph_language.language_config import LanguageConfig
 
 DOCS = Path(__file__).resolve().parents[3] / "lab" / "published" / "README.md"
@@ -62,7 +62,7 @@ def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
     shown = run(file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
-    for method in ("GNN ", "GNN + language model", PROCESS, TOTALS):
+    for method in ("GNN ", "GNN + language model", PROCESS):
         assert method in shown.output
     assert (tmp_path / "graph-language" / "regress.safetensors").stat().st_mtime_ns == kept
 

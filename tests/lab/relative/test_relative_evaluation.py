@@ -14,15 +14,10 @@ from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from lab.ground.resume import Resume, resume_key
 from lab.relative import evaluation as run
 from lab.relative.experiment import report_of
-from lab.relative.families import MeanSpeedup, chosen
+from lab.relative.families import MeanSpeedup
 from lab.relative.orders import FOUR, order_figures
 
 QUICK = (MeanSpeedup(),)
-
-
-def test_an_unknown_group_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="no family group 'nonsense'"):
-        chosen(["nonsense"])
 
 
 def test_every_fold_advances_the_bar() -> None:

@@ -30,7 +30,6 @@ from berth.predictor.families.graph.latency.process import (
     DESCRIPTORS,
     TERMS,
     descriptors,
-    similarity,
     terms,
 )
 from berth.predictor.families.graph.sources import (
@@ -48,7 +47,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import roofs
-from lab.latency.fit_latency import Knobs, Sample, corrections, fit, fit_all, predicted, weigh
+from lab.latency.fit_latency import Knobs, fit, weigh
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)
@@ -135,44 +134,12 @@ def test_weights_of_a_sum_are_found_and_never_negative() -> None:
 def test_far_from_every_measured_model_the_sum_stands_alone_and_is_less_sure() -> None:
     work, like, log_seconds = made_up()
     log_seconds = log_seconds + 0.3 * np.sign(like[:, 0])
-    learnt = fit(work, like, log_seconds, Knobs(0.3, 0.01)).process
+    learnt = fit(work, like, log_seconds, Knobs(0.3, 0.01))
     near = learnt(work, like)
     far = learnt(work, np.tile([4.0, -4.0], 3)[None, :5] * np.full((60, 1), 50.0))
     np.testing.assert_allclose(far.log_seconds, learnt.base(work) + learnt.offset, atol=0.1)
     assert far.difficulty.min() > near.difficulty.max() + 0.5
     assert np.abs(near.log_seconds - log_seconds).mean() < 0.05
-
-
-def test_rows_left_out_in_closed_form_are_rows_left_out() -> None:
-    work, like, log_seconds = made_up(25)
-    log_seconds = log_seconds + 0.2 * like[:, 1]
-    knobs = Knobs(0.8, 0.05)
-    whole = fit(work, like, log_seconds, knobs)
-    rest = np.arange(25) != 7
-    near = whole.process.points[rest]
-    noisy = similarity(near, near, knobs.length) + knobs.noise * np.eye(24)
-    missed = log_seconds - whole.process.base(work) - whole.process.offset
-    told = similarity(whole.process.points[7:8], near, knobs.length) @ np.linalg.solve(
-        noisy, missed[rest]
-    )
-    assert whole.left_out[7] == pytest.approx(missed[7] - told[0])
-
-
-def test_a_model_measured_elsewhere_is_corrected_by_what_it_was_off_there() -> None:
-    work, like, log_seconds = made_up(60)
-    own = np.random.default_rng(1).normal(size=60) * 0.3
-    names = [f"m{n}" for n in range(60)]
-    sample = Sample(
-        np.repeat(["a", "b"], 60), np.array(names * 2), np.tile(work, (2, 1)),
-        np.tile(like, (2, 1)), np.tile(log_seconds + own, 2),
-    )  # fmt: skip
-    held = np.arange(110, 120)
-    rest = np.setdiff1d(np.arange(120), held)
-    learnt = fit_all(sample[rest], Knobs(0.5, 0.5))
-    told = predicted(learnt, sample[held])[:, 0]
-    better = told + corrections(learnt, sample[rest], sample[held])
-    truth = sample.log_seconds[held]
-    assert np.abs(better - truth).mean() < 0.6 * np.abs(told - truth).mean()
 
 
 def test_the_shipped_bundle_is_whole_and_knows_six_platforms() -> None:

@@ -55,12 +55,6 @@ def test_without_the_data_set_its_source_is_named(words, tmp_path, monkeypatch) 
     assert not (tmp_path / "bundle").exists()
 
 
-def test_an_unknown_group_of_families_is_named() -> None:
-    result = run("relative", "--only", "astrology")
-    assert isinstance(result.exception, UsageError)
-    assert "astrology" in result.exception.message
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     return write_site(tmp_path_factory.mktemp("site"), applications=4)
