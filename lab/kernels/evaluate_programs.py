@@ -23,9 +23,10 @@ from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.relative.figures import row_taus
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.experiment import Options, read_figures
-from lab.ground.report import Report, Section
+from lab.ground.evaluate import Result
+from lab.ground.figures import Figures, figures
+from lab.ground.report import Report, results_section
 from lab.kernels.examples import Example, read_examples
-from lab.kernels.figures import Figures, figures
 from lab.kernels.methods import METHODS, SHIPPED, Method
 from lab.kernels.program_bundle import train as train_bundle
 from lab.kernels.residual_model import Settings
@@ -43,19 +44,11 @@ class HeldOut:
     log_width: Floats
 
     def figures(self, data: LabelRows) -> Figures:
-        """Return figures over all rows."""
+        """Return figures over all rows; R2 and tau are of the speedup over the reference."""
         return figures(
-            data.log_time, self.log_predicted, data.log_reference, data.kernels, self.log_width
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Figures of one method on one task."""
-
-    task: str
-    method: str
-    figures: Figures
+            data.log_time, self.log_predicted, np.array(data.kernels), log_width=self.log_width,
+            log_base=-data.log_reference,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +146,8 @@ def _ranking(held: Sequence[tuple[Task, LabelRows, HeldOut]]) -> Ranking:
     )
 
 
-_SHOWN = (
-    ("R2 log speedup", "r2_log_speedup", "{:.2f}"),
-    ("R2 log time", "r2_log_time", "{:.2f}"),
-    ("median error", "median_error", "{:.1%}"),
-    ("mean error", "mean_error", "{:.0%}"),
-    ("Kendall tau", "kendall_tau", "{:.2f}"),
-    ("regret", "regret", "{:.3f}"),
-    ("coverage", "coverage", "{:.1%}"),
-    ("interval x", "interval_factor", "{:.2f}"),
-    ("Winkler", "winkler", "{:.2f}"),
-)
-_ON_CARD = ("r2_log_speedup", "median_error", "mean_error", "kendall_tau", "coverage")
+_SHOWN = ("median_error", "mean_error", "r2_log", "kendall_tau", "coverage", "interval_factor")
+_ON_CARD = ("r2_log", "median_error", "mean_error", "kendall_tau", "coverage")
 
 
 def train(options: Options) -> str:
@@ -196,16 +179,14 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
         f"settings and intervals come from {INNER_FOLDS} folds over the other kernels"
     )
     source = f"{RAJAPERF.title}; {RAJAPERF.source}; {RAJAPERF.licence}"
-    sections = []
-    for task in dict.fromkeys(result.task for result in found.results):
-        results = [result for result in found.results if result.task == task]
-        header = ("method", *(title for title, _, _ in _SHOWN))
-        cells = [(one.method, *_cells(one)) for one in results]
-        sections.append(Section(task, header, cells))
+    sections = tuple(
+        results_section(task, [one for one in found.results if one.split == task], _SHOWN)
+        for task in dict.fromkeys(one.split for one in found.results)
+    )
     shipped = {
-        f"{result.task}: {key}": float(getattr(result.figures, key))
+        f"{result.split}: {key}": float(getattr(result.figures, key))
         for result in found.results
-        if result.method == SHIPPED
+        if result.family == SHIPPED
         for key in _ON_CARD
     }
     after: tuple[str, ...] = ()
@@ -223,12 +204,11 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
             f"Split: {split}.",
             f"Rows: {rows} of {kernels} kernels; seed {seed}. Labels: {source}.",
             *(f"  {name}: {which}" for name, which in LABELS.items()),
-            "Errors are of the target's time; R2 of the logarithm; tau over pairs of different "
-            "kernels; regret: geometric mean of the time where it was sent over the best; coverage "
-            "and Winkler score (log time) of the nominal 90 % interval, whose upper end is the "
-            "middle times `interval x` (median).",
+            "Errors are of the target's time; R2 and tau (over pairs of different kernels) of the "
+            "speedup; coverage of the nominal 90 % interval, whose upper end is the middle times "
+            "`interval x` (median).",
         ),
-        tuple(sections),
+        sections,
         {
             "split": split, "labels": LABELS, "source": source, "rows": rows, "kernels": kernels,
             "seed": seed, **asdict(found),
@@ -236,7 +216,3 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
         shipped,
         after,
     )  # fmt: skip
-
-
-def _cells(result: Result) -> list[str]:
-    return [form.format(getattr(result.figures, key)) for _, key, form in _SHOWN]

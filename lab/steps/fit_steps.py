@@ -27,23 +27,11 @@ LENGTH, VARIANCE, NOISE = 12.0, 0.03, 0.001
 """Of the process: in standard deviations of the features; of log seconds, squared."""
 
 
-def fit_rates(
-    table: Floats, seconds: Floats, start: Floats | None = None, weight: float = 0.0
-) -> Floats:
-    """[len(TERMS)] rates >= 0 of relative errors; drawn to ``start`` as by ``weight`` rows each.
-
-    A term that is nowhere has rate 0, or ``start``'s.
-    """
+def fit_rates(table: Floats, seconds: Floats) -> Floats:
+    """[len(TERMS)] rates >= 0 of relative errors; a term that is nowhere has rate 0."""
     parts = table / seconds[:, None]
-    aims = np.ones(len(table))
-    if start is not None:
-        pull = np.sqrt(weight) * np.eye(len(start))
-        own = np.maximum(start, 1e-30)
-        # In units of the starting rate: how many times it the found one is.
-        found, _ = nnls(np.vstack([parts * own, pull]), np.r_[aims, np.diag(pull)])
-        return np.asarray(found * own)
     scale = np.maximum(parts.max(axis=0, initial=0), 1e-30)
-    found, _ = nnls(parts / scale, aims)
+    found, _ = nnls(parts / scale, np.ones(len(table)))
     return np.asarray(found / scale)
 
 

@@ -1,7 +1,6 @@
-"""A cost model and its residual on a device that nobody, or hardly anybody, measured.
+"""A cost model and its residual on a device that nobody measured.
 
-Rates go by the ratio of the two roofs, the residual stays as it is; a few samples redraw the rates,
-and what is then left of them is a process's.
+Rates go by the ratio of the two roofs, the residual stays as it is.
 """
 
 from __future__ import annotations
@@ -9,18 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from berth.predictor.families.training_step.predictor import roof_ratios
-from berth.predictor.families.training_step.step_costs import cost_seconds, terms
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import roof_of
 from lab.ground.table import Floats
 from lab.latency import timm_runs
 from lab.latency.timm_devices import platform_of
 from lab.steps import step_rows
-from lab.steps.fit_steps import Learnt, Process, fit, fit_rates
+from lab.steps.fit_steps import Learnt, fit
 from lab.steps.step_rows import Steps
-
-PULL = 2.0
-"""Rows that each starting rate weighs."""
 
 
 def cases() -> list[tuple[str, Steps, Steps]]:
@@ -46,25 +41,11 @@ def _newest(steps: Steps) -> Steps:
     return steps[np.sort(order[first])]
 
 
-def moved(learnt: Learnt, source: Steps, few: Steps, asked: Steps) -> Floats:
-    """[rows] log seconds: the source's rates by the ratio of roofs, drawn to the few samples.
-
-    The source's residual is kept; what is then left of the samples is a process's.
-    """
-    device = str(asked.runs.device[0])
-    start = learnt.rates[str(source.setting[0])] * _ratios("3090", device)
-    rates = start
-    if len(few):
-        table = terms(few.features, few.batch)
-        seconds = few.labels[:, 0] / np.exp(_rest(learnt, source, few))
-        middle = np.median(seconds / cost_seconds(table, start))
-        rates = fit_rates(table, seconds, start * middle, PULL)
+def moved(learnt: Learnt, source: Steps, asked: Steps) -> Floats:
+    """[rows] log seconds: the source's rates by the ratio of roofs, and its residual."""
+    rates = learnt.rates[str(source.setting[0])] * _ratios("3090", str(asked.runs.device[0]))
     own = Learnt({str(asked.setting[0]): rates}, None, None)
-    found = own.costs(asked) + _rest(learnt, source, asked)
-    if len(few):
-        left = np.log(few.labels[:, 0]) - own.costs(few) - _rest(learnt, source, few)
-        found = found + Process(own.features(few), left)(own.features(asked))
-    return found
+    return own.costs(asked) + _rest(learnt, source, asked)
 
 
 def _rest(learnt: Learnt, source: Steps, steps: Steps) -> Floats:
@@ -83,15 +64,19 @@ def _ratios(source: str, target: str) -> Floats:
     return roof_ratios(first, second)
 
 
-def moved_errors(seed: int) -> dict[str, Floats]:
-    """Return, by platform measured: |log predicted / measured| on others, without a sample of them.
+def off_elsewhere(seed: int) -> dict[str, Floats]:
+    """Return by case the log of predicted over measured of each row, none of them a sample.
 
-    Of GPUs by inference on two of them, as a stand-in: training was measured on one. Of CPUs by
-    the only move there is: from the GPU to our core.
+    Training was measured on one GPU; inference on two others is a stand-in. Of CPUs there is only
+    the move from the GPU to our core.
     """
-    off = {}
-    for name, source, target in cases():
-        guess = moved(fit(source, seed=seed), source, target[np.arange(0)], target)
-        off[name] = np.abs(guess - np.log(target.labels[:, 0]))
-    cpu, *gpus = off.values()
+    return {
+        name: moved(fit(source, seed=seed), source, target) - np.log(target.labels[:, 0])
+        for name, source, target in cases()
+    }
+
+
+def moved_errors(seed: int) -> dict[str, Floats]:
+    """Return by platform measured: |log predicted / measured| on others."""
+    cpu, *gpus = (np.abs(off) for off in off_elsewhere(seed).values())
     return {"rtx-3090-24gb": np.concatenate(gpus), "epyc-genoa-vm": cpu}

@@ -21,7 +21,7 @@ from lab.published.graph_networks.graph_data import data_of, with_runs
 from lab.published.graph_networks.node_features import compact, static_features
 from lab.published.trappm import auto_encoder, step_regressor, unlabelled_graphs
 from lab.published.trappm.auto_encoder import links, pretrain
-from lab.published.trappm.step_regressor import Regressor, fit_regressor
+from lab.published.trappm.step_regressor import fit_regressor
 from lab.steps.fit_steps import fit
 from lab.steps.step_rows import Steps
 
@@ -104,24 +104,6 @@ def _examples(steps: Steps, embeddings: Floats) -> list[Data]:
     return found
 
 
-def trappm(
-    steps: Steps,
-    embeddings: Floats,
-    *,
-    seed: int,
-    start: Regressor | None = None,
-    design: step_regressor.Design | None = None,
-) -> Regressor:
-    """TraPPM's second phase on these rows."""
-    chosen = design or step_regressor.Design()
-    return fit_regressor(_examples(steps, embeddings), chosen, seed=seed, start=start)
-
-
-def predicted_by(network: Regressor, steps: Steps, embeddings: Floats) -> Floats:
-    """Return [rows, 2] logarithms of seconds a step, and bytes."""
-    return _of_steps(answers(network, _examples(steps, embeddings)), steps)
-
-
 def shipped() -> Family[Steps]:
     """Return the shipped method: [rows, 2] log seconds of a step, and NaN for its bytes."""
     return Family(OURS, _shipped)
@@ -133,7 +115,8 @@ def trappm_of(encoder: Encoded) -> Family[Steps]:
 
 
 def _network(train: Steps, test: Steps, seed: int, *, embeddings: Floats) -> Floats:
-    return predicted_by(trappm(train, embeddings, seed=seed), test, embeddings)
+    learnt = fit_regressor(_examples(train, embeddings), step_regressor.Design(), seed=seed)
+    return _of_steps(answers(learnt, _examples(test, embeddings)), test)
 
 
 def _shipped(train: Steps, test: Steps, seed: int) -> Floats:

@@ -162,17 +162,6 @@ def test_the_regressor_learns_and_repeats(graphs: list[Data]) -> None:
     assert np.abs(first - labels).mean() < 0.5 * np.abs(labels - labels.mean()).mean()
 
 
-def test_weights_of_another_device_are_a_start_and_stay_as_they_were(graphs: list[Data]) -> None:
-    data = runs_of(graphs, np.arange(5.0)[:, None])
-    source = fit_regressor(data, SMALL, seed=0)
-    before = answers(source, data)
-    few = runs_of(graphs, np.array([[1004.0], [1001.0]]), places=[3, 0])
-    other = fit_regressor(few, SMALL, seed=0, start=source)
-    assert np.array_equal(before, answers(source, data))
-    off = np.abs(answers(other, few) - [[1004.0], [1001.0]]).mean()
-    assert off < 3, "a device that is slower throughout is no matter of weights"
-
-
 def test_random_networks_are_drawn_by_seed_and_run() -> None:
     first, again, other = (random_network(np.random.default_rng(seed)).eval() for seed in (0, 0, 1))
     assert str(first) == str(again) != str(other)

@@ -14,7 +14,7 @@ TASKS = {
     "genoa-v100": "epyc-genoa-vm -> V100",
 }
 SHOWN = {
-    "median": "median_error", "mean": "mean_error", "r2": "r2_log_speedup",
+    "median": "median_error", "mean": "mean_error", "r2": "r2_log",
     "tau": "kendall_tau", "coverage": "coverage",
 }  # fmt: skip
 
@@ -28,7 +28,7 @@ def figures(work: Work) -> dict[str, float]:
     made: dict[str, float] = {}
     for result in found.results:
         for task, name in TASKS.items():
-            if result.task == name:
+            if result.split == name:
                 for short, figure in SHOWN.items():
                     made[f"{task}.{short}"] = float(getattr(result.figures, figure))
     if found.ranking is not None:

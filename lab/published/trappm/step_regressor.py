@@ -8,16 +8,14 @@ logarithms, because they span orders of magnitude.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from lab.published.graph_networks.fit_network import Training, answers, descend
+from lab.published.graph_networks.fit_network import Training, descend
 from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, summed_nodes
 from lab.published.networks import Standardise, masked_error, seeded
 
@@ -77,24 +75,10 @@ class Regressor(nn.Module):
         return masked_error(self(batch) / self.deviation, batch.labels / self.deviation)
 
 
-def fit_regressor(
-    data: Sequence[Data], design: Design, *, seed: int, start: Regressor | None = None
-) -> Regressor:
-    """Fit to the labels that are there.
-
-    ``start``: go on from another device's weights and scales, its targets shifted by the middle of
-    what the labels differ from its predictions. The same seed gives the same predictions.
-    """
+def fit_regressor(data: Sequence[Data], design: Design, *, seed: int) -> Regressor:
+    """Fit to the labels that are there. The same seed gives the same predictions."""
     with seeded(seed):
-        if start is None:
-            network = Regressor(data, design)
-        else:
-            network = copy.deepcopy(start)
-            labels = torch.cat([one.labels for one in data]).double().numpy()
-            places = torch.cat([one.place for one in data]).numpy()
-            off = labels - answers(start, data)[np.argsort(np.argsort(places))]
-            middle = np.nanmedian(np.where(np.isfinite(off).any(axis=0), off, 0.0), axis=0)
-            network.mean += torch.from_numpy(middle).float()
+        network = Regressor(data, design)
         descend(network, data, network.loss, design.training)
     return network
 

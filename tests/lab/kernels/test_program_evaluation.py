@@ -15,41 +15,12 @@ from berth.predictor.hardware import platforms
 from berth.predictor.learning.relative.figures import kendall, r2
 from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps
 from lab.kernels.examples import columns
-from lab.kernels.figures import figures
 from lab.kernels.methods import METHODS, SHIPPED
 from lab.kernels.select import Guess
 
 ALL = platforms.shipped()
 HERE = ALL["epyc-genoa-vm"]
 FEW = tuple(replace(m, candidates=QUICK[:1]) for m in METHODS)
-
-
-def test_perfect_predictions_have_perfect_figures() -> None:
-    times = np.log(np.array([1.0, 2.0, 4.0, 8.0]))
-    reference = np.log(np.array([3.0, 3.0, 3.0, 30.0]))
-    found = figures(times, times, reference, ["a", "b", "c", "d"], np.full(4, 0.1))
-    assert found.r2_log_time == found.r2_log_speedup == found.kendall_tau == 1.0
-    assert found.median_error == found.mean_error == 0.0
-    assert found.regret == found.worst_regret == 1.0
-    assert found.coverage == 1.0
-    assert found.interval_factor == pytest.approx(math.exp(0.1))
-
-
-def test_errors_are_relative_to_the_measured_time() -> None:
-    measured, predicted = np.log(np.array([1.0, 1.0, 1.0])), np.log(np.array([2.0, 0.5, 1.0]))
-    found = figures(measured, predicted, measured, ["a", "b", "c"], np.zeros(3))
-    assert found.median_error == pytest.approx(0.5)
-    assert found.mean_error == pytest.approx(0.5)
-    assert found.worst_error == pytest.approx(1.0)
-    assert found.coverage == pytest.approx(1 / 3)
-
-
-def test_regret_is_the_price_of_going_to_the_wrong_place() -> None:
-    measured, reference = np.log(np.array([2.0, 2.0])), np.log(np.array([1.0, 4.0]))
-    wrong = np.log(np.array([0.5, 8.0]))
-    found = figures(measured, wrong, reference, ["a", "b"], np.zeros(2))
-    assert found.regret == pytest.approx(2.0)
-    assert found.worst_regret == pytest.approx(2.0)
 
 
 def test_tau_counts_pairs_of_different_kernels_only() -> None:
@@ -101,13 +72,13 @@ def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
         made, ALL, seed=0, jobs=1, methods=FEW, advance=lambda: ticks.append(1)
     )
     assert len(ticks) == steps(made, FEW)
-    tasks = list(dict.fromkeys(result.task for result in found.results))
+    tasks = list(dict.fromkeys(result.split for result in found.results))
     assert len(tasks) == 3
     assert len(found.results) == 3 * len(FEW)
     assert found.ranking is not None
     assert found.ranking.regret >= 1.0
-    both = next(r for r in found.results if r.method == SHIPPED)
-    assert both.figures.r2_log_time > 0.9
+    both = next(r for r in found.results if r.family == SHIPPED)
+    assert both.figures.r2_log > 0.9
     report = report_of(found, len(made), 12, 0)
     for section in report.sections:
         assert {len(row) for row in section.rows} == {len(section.header)}
