@@ -41,7 +41,7 @@ NOT_SKIPPED_IN = {
         "no mpicc", "no (bash|fish|zsh) here", "NVRTC",
         "systemd-analyze|{tool}",
     ),
-    "test-flux": ("why_no_(flux|fluxion|accounting)|REAL FLUX",),
+    "test-flux": ("why_no_flux|REAL FLUX",),
 }  # fmt: skip
 """By target, expressions of the reasons for which a test is skipped elsewhere but not there."""
 

@@ -1,13 +1,9 @@
-"""Queues that flux-accounting does not allow a user: recorded, and with its plugin on a Flux."""
+"""Queues that flux-accounting does not allow a user, by its recorded answers."""
 
 from __future__ import annotations
 
 import json
-import os
-import pwd
-import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +11,10 @@ import pytest
 from berth_daemon import wait_until
 from fake_flux import recorded_flux, state
 from flux_bench import recorded
-from flux_daemon import FluxHarbour, flux_harbour
-from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import cluster
 from berth.plugin.flux.cluster import Banks, banks_of
-from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.scheduler import Flux
 from berth.plugin.usernames import UserNumbers
 from berth.policies.limits import Denied, Limit, Scope
@@ -129,75 +122,3 @@ def test_banks_are_asked_for_now_and_then(tmp_path: Path, monkeypatch: pytest.Mo
     assert first.rights is not None
     assert second.rights is first.rights
     assert [call.endswith(" banks") for call in fake.calls] == [True, False]
-
-
-# With flux-accounting
-
-
-def why_no_accounting() -> str | None:
-    """Why flux-accounting cannot be used here; None: it can."""
-    missing = why_no_flux()
-    if missing is not None:
-        return missing
-    where = Path(str(shutil.which("flux"))).resolve().parent.parent / "libexec/flux/cmd"
-    return None if (where / "flux-account.py").exists() else "no `flux account` (flux-accounting)"
-
-
-ONLY_WITH_ACCOUNTING = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        why_no_accounting() is not None, reason=f"NOT TESTED LIVE: {why_no_accounting()}"
-    ),
-]
-SERVICE = "exec flux account-service -p {file} -t >service.log 2>&1 </dev/null &"
-
-
-@pytest.fixture(scope="module")
-def accounted() -> Iterator[tuple[LiveFlux, FluxHarbour]]:
-    """Bank physics opens auto and cpu, bank chem also gpu; the plugin is loaded."""
-    with (
-        flux_harbour() as harbour,
-        live_flux(frobnicators(str(FILTER_PATH), **harbour.settings(deadline_ms=1000))) as flux,
-    ):
-        file = flux.folder / "accounting.db"
-        flux.run("account", "-p", str(file), "create-db")
-        flux.run("jobtap", "load", "mf_priority.so")
-        flux.run("python", "-c", f"import os; os.system({SERVICE.format(file=file)!r})")
-        wait_until(lambda: "registered" in (flux.folder / "service.log").read_text())
-        for bank in ("root", "physics", "chem"):
-            parent = () if bank == "root" else ("--parent-bank=root",)
-            flux.run("account", "add-bank", *parent, bank, "1")
-        for queue in ("auto", "cpu", "gpu"):
-            flux.run("account", "add-queue", queue)
-        user = pwd.getpwuid(os.getuid())
-        who = (f"--username={user.pw_name}", f"--userid={user.pw_uid}")
-        flux.run("account", "add-user", *who, "--bank=physics", "--queues=auto,cpu")
-        flux.run("account", "add-user", *who, "--bank=chem", "--queues=auto,cpu,gpu")
-        flux.run("account-priority-update", "-p", str(file))
-        harbour.uri = flux.uri
-        harbour.start()
-        yield flux, harbour
-
-
-class TestWithFluxAccounting:
-    """On an instance with the plugin and its database."""
-
-    pytestmark = ONLY_WITH_ACCOUNTING
-
-    @pytest.mark.parametrize(("bank", "goes"), [("physics", False), ("chem", True)])
-    def test_a_job_is_moved_only_where_its_bank_may_go(
-        self, accounted: tuple[LiveFlux, FluxHarbour], bank: str, goes: bool
-    ) -> None:
-        flux, _ = accounted
-        words = ("--urgency=0", "--queue=auto", f"--setattr=bank={bank}")
-        job = flux.submit(*words, "--setattr=user.berth.workload=stream", "true")
-        assert (flux.jobspec(job)["attributes"]["system"]["queue"] == "gpu") is goes
-
-    def test_flux_accounting_refuses_what_berth_avoids(
-        self, accounted: tuple[LiveFlux, FluxHarbour]
-    ) -> None:
-        flux, _ = accounted
-        flux.run("submit", "--queue=gpu", "--setattr=bank=physics", "true", status=1)
-        words = ("--urgency=0", "--queue=cpu", "--setattr=bank=physics")
-        flux.run("update", flux.submit(*words, "true"), "queue=gpu", status=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -147,31 +146,3 @@ def test_flux_takes_the_job_of_the_fluxion_example() -> None:
     with live_flux(frobnicators(), size=1) as flux:
         job = flux.run("job", "submit", "--urgency=0", stdin=spec).strip()
         assert flux.jobspec(job)["resources"] == json.loads(spec)["resources"]
-
-
-def why_no_fluxion() -> str | None:
-    """Why Fluxion cannot be used here; None: it can."""
-    missing = why_no_flux()
-    if missing is not None:
-        return missing
-    prefix = Path(str(shutil.which("flux"))).resolve().parent.parent
-    there = (prefix / "lib/flux/modules/sched-fluxion-resource.so").exists()
-    return None if there else "no Fluxion (flux-sched) beside this flux-core"
-
-
-@pytest.mark.flux
-@pytest.mark.skipif(why_no_fluxion() is not None, reason=f"NOT TESTED LIVE: {why_no_fluxion()}")
-def test_fluxion_gives_each_job_a_slice_of_the_example(tmp_path: Path) -> None:
-    (graph,), (spec,) = blocks("json graph", FLUXION), blocks("json jobspec", FLUXION)
-    (tmp_path / "graph.json").write_text(graph)
-    job = json.loads(spec)
-    job["tasks"][0]["command"] = ["sleep", "60"]
-    resources = (
-        f'[resource]\nnoverify = true\nscheduling = "{tmp_path}/graph.json"\n'
-        '[[resource.config]]\nhosts = "node0"\ncores = "0-2"\n'
-    )
-    with live_flux(frobnicators(), size=1, queues="", resources=resources) as flux:
-        ids = [flux.run("job", "submit", stdin=json.dumps(job)).strip() for _ in range(3)]
-        for one in ids[:2]:
-            flux.run("job", "wait-event", "-t", "30", one, "start")
-        assert flux.run("jobs", "-n", "-f", "pending", "-o", "{id}").split() == ids[2:]

@@ -24,8 +24,6 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
     opted_out: bool = False
     took_s: float = 0.0
-    spec: Any = None
-    """Flux's jobspec."""
 
 
 @dataclass(slots=True)
@@ -128,38 +126,3 @@ def slurm_job(random: Random, name: str) -> Job:
     if draw() < 0.03:
         fields["exc_nodes"] = "cpu1"
     return Job(name, user, fields, environment, opted_out)
-
-
-def flux_job(random: Random, name: str) -> Job:
-    """The same for Flux: a jobspec."""
-    draw = random.random
-    uid = random.randrange(4)
-    system: dict[str, Any] = {
-        "duration": random.choice((0, 60.0, 3600.0)),
-        "job": {"name": random.choice(NAMES)},
-    }
-    place = draw()
-    if place < 0.8:
-        system["queue"] = "auto"
-    elif place < 0.9:
-        system["queue"] = random.choice(("cpu", "gpu"))
-    mine: dict[str, Any] = {}
-    if draw() < 0.8:
-        mine["workload"] = random.choice(PROFILES)
-    opted_out = draw() < 0.05
-    if opted_out:
-        mine["mode"] = "off"
-    slot = {
-        "type": "slot",
-        "label": "task",
-        "count": random.choice((1, 1, 2, 4)),
-        "with": [{"type": "core", "count": random.choice((1, 2))}],
-    }
-    spec = {
-        "version": 1,
-        "resources": [slot],
-        "tasks": [{"command": ["./app"], "slot": "task", "count": {"per_slot": 1}}],
-        "attributes": {"system": system, "user": {"berth": mine} if mine else {}},
-    }
-    return Job(name, USERS[uid], {"uid": 1000 + uid, "queue": system.get("queue")}, {}, opted_out,
-               spec=spec)  # fmt: skip

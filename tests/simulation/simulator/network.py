@@ -355,14 +355,14 @@ class _Old:
 class Client:
     """A filter's end: connects, sends and waits for what comes, with its faults."""
 
-    def __init__(self, process: Process, machine: Any, kind: str) -> None:
-        self.process, self._machine, self._kind = process, machine, kind
+    def __init__(self, process: Process, machine: Any) -> None:
+        self.process, self._machine = process, machine
         self._world = process.world
         self.end: End | None = None
 
     def connect(self, path: str) -> None:
         self.process.check()
-        kind = self._world.faults.at(f"{self._kind}.connect")
+        kind = self._world.faults.at("slurm.connect")
         if kind == "slow":
             self._world.sleep(self._world.random.choice((0.001, 0.03)))
         listener = self._machine.listening.get(path)
@@ -379,13 +379,11 @@ class Client:
     def send(self, data: bytes) -> int:
         """How many bytes were taken. Raises OSError."""
         self.process.check()
-        kind = self._world.faults.at(f"{self._kind}.send")
+        kind = self._world.faults.at("slurm.send")
         if self.end is None:
             raise _error(errno.ENOTCONN)
         if kind == "closed":
             raise BrokenPipeError(errno.EPIPE, "closed")
-        if kind == "full":
-            raise BlockingIOError(errno.EAGAIN, "full")
         if kind == "short":
             data = data[: self._world.random.randrange(len(data))]
             return self.end.put(data) if data else 0

@@ -22,7 +22,6 @@ from berth.plugin.daemon.server import SubmitServer
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.store import Store
-from simulator.flux import Worker
 from simulator.slurm import Slurmctld
 
 Plant = tuple[Any, str, Any]
@@ -127,16 +126,6 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "every decision has the same name": lambda: [(Identifiers, "next", _same_name)],
     "pruning takes what is young": lambda: [(Decisions, "prune", _prunes_all)],
     "a revision of the store is skipped": lambda: [(Store, "changes_since", _old_forecasts)],
-    "Lua: a connection is kept after it timed out": lambda: _source(
-        Slurmctld,
-        (
-            "    fine, reply, problem = pcall(converse, peer, line, seconds_left)\n",
-            "    fine, reply, problem = pcall(converse, peer, line, seconds_left)\n"
-            "    if problem == 'timeout' then kept.peer, kept.path = peer, config.socket"
-            " return nil, problem end\n",
-        ),
-        ("local byte, problem = peer:receive(1)", 'local byte, problem = nil, "timeout"'),
-    ),
     "Lua: an edit without a stamp is carried out": lambda: _source(
         Slurmctld,
         ("if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then", "if false then"),
@@ -150,15 +139,8 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     ),
     "nobody looks for the kill switch": lambda: [
         *_source(Slurmctld, ("if switched_off()", "if false")),
-        *_source(Worker, ('switched_off(self.settings["kill_switch"])', "False")),
         (service, "killed", lambda *_: False),
     ],
-    "frobnicator: the deadline is not looked at": lambda: _source(
-        Worker, ("1000 * left_s(stop_s)", "3000.0")
-    ),
-    "frobnicator: an edit without a decision is carried out": lambda: _source(
-        Worker, ('if "decision" not in write_down(spec, reply):', "if False:")
-    ),
 }  # fmt: skip
 
 
@@ -167,9 +149,7 @@ FOCUS: dict[str, dict[str, str]] = {
         "spool.write": "short", "store.begin": "gone",
     },
     "a torn line of the journal swallows the next": {"journal.write": "short"},
-    "Lua: a connection is kept after it timed out": {"daemon.poll": "slow"},
     "Lua: an edit without a stamp is carried out": {"slurm.receive": "garbage"},
-    "frobnicator: an edit without a decision is carried out": {"flux.recv": "garbage"},
 }  # fmt: skip
 """Faults that bring a bug to light soon."""
 

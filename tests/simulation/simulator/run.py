@@ -15,7 +15,6 @@ from berth_daemon import forecast
 from berth.pilot.errors import BerthError
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from simulator.database import Server, store_of
-from simulator.flux import Worker
 from simulator.jobs import Accepted, Ledger
 from simulator.machine import EPOCH_S, MODES, SOCKET, SWITCH, Daemon, Machine, state, view_of
 from simulator.slurm import DOWN, UP, Slurmctld
@@ -76,12 +75,11 @@ class Site:
         self._learn("solver", 60.0)
         self._learn("train", 6_000.0)
         world.faults.on = True
-        self.filters: list[Slurmctld | Worker] = []
+        self.filters: list[Slurmctld] = []
         self.daemons: list[Daemon] = []
         for number in range(hosts or random.choice((1, 1, 2, 3))):
             machine = Machine(world, f"host-{number}", self.database)
-            kind = Worker if random.random() < 0.3 else Slurmctld
-            found = kind(machine, self.ledger)
+            found = Slurmctld(machine, self.ledger)
             self.filters.append(found)
             daemon = Daemon(machine, lambda found=found: self._states(found))
             self.daemons.append(daemon)
@@ -89,10 +87,9 @@ class Site:
         self.rate = random.choice((20.0, 60.0, 200.0))
         self.made = self.stored = 0
 
-    def _states(self, found: Slurmctld | Worker) -> dict[str, Any]:
-        parts = found.parts if isinstance(found, Slurmctld) else None
+    def _states(self, found: Slurmctld) -> dict[str, Any]:
         busy = 40 if int(self.world.now_s) % 20 < 10 else 0
-        up = {name: parts is None or parts[name]["state_up"] == UP for name in ("cpu", "gpu")}
+        up = {name: found.parts[name]["state_up"] == UP for name in ("cpu", "gpu")}
         return {
             "cpu": state(self.world, up=up["cpu"], cores=128 - busy, pending=busy // 10),
             "gpu": state(self.world, up=up["gpu"], cores=32, gpus=4 if not busy else 1),
@@ -194,11 +191,10 @@ class Site:
 
     def _partition_changes(self) -> None:
         found = self.world.random.choice(self.filters)
-        if isinstance(found, Slurmctld):
-            self.world.faults.met("weather.partition", "changed")
-            part = found.parts[self.world.random.choice(("cpu", "gpu"))]
-            part["state_up"] = DOWN if part["state_up"] == UP else UP
-            found.changed()
+        self.world.faults.met("weather.partition", "changed")
+        part = found.parts[self.world.random.choice(("cpu", "gpu"))]
+        part["state_up"] = DOWN if part["state_up"] == UP else UP
+        found.changed()
 
     def _switch_thrown(self) -> None:
         from simulator.disk import Inode
@@ -350,8 +346,8 @@ class Site:
 
     def _check_row(self, name: str, one: Accepted, row: tuple[Any, ...]) -> None:
         user, queue, action, edits, host = row
-        asked = one.job.fields.get("partition", one.job.fields.get("queue"))
-        if user not in (one.job.user, f"uid:{one.job.fields.get('uid')}"):
+        asked = one.job.fields.get("partition")
+        if user != one.job.user:
             self.world.violate(f"{name} of {one.job.user} has the decision of {user}'s job")
         if (queue or None) != (asked or None):
             self.world.violate(f"{name}: asked for {asked}, decided for {queue}")

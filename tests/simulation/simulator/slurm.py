@@ -15,8 +15,7 @@ from berth.plugin.slurm.filter import FILTER_PATH
 from simulator.jobs import Job, Ledger, slurm_job
 from simulator.machine import SOCKET, SWITCH, USERS, Machine
 from simulator.network import Client, garbled
-from simulator.scheduler import Scheduler
-from simulator.world import EPOCH_S, Process, World
+from simulator.world import EPOCH_S, Process, Task, World
 
 HERE = Path(__file__).parent
 DEADLINE_S = 0.05
@@ -40,15 +39,19 @@ def partitions() -> dict[str, dict[str, Any]]:
     }
 
 
-class Slurmctld(Scheduler):
-    """One controller. ``jobs``: what it has accepted, as it is."""
+class Slurmctld:
+    """One controller, which decides about one job after another, and may die."""
 
+    process: Process
     source = SOURCE
 
     def __init__(self, machine: Machine, ledger: Ledger) -> None:
+        self.machine, self.world, self.ledger = machine, machine.world, ledger
         self.parts = partitions()
         self._last: Job | None = None
-        super().__init__(machine, ledger)
+        self._waiting: list[Task] = []
+        self._busy = False
+        self._start()
 
     def _start(self) -> None:
         self.process = process = Process(self.world, f"{self.machine.name}'s slurmctld")
@@ -76,6 +79,48 @@ class Slurmctld(Scheduler):
             job = replace(self._last, name=job.name)  # a loop around sbatch
         self._last = job
         world.spawn(self.process, lambda: self._handle(job))
+
+    def _crash(self) -> None:
+        """The process dies and is started again."""
+        self.process.kill()
+        self._busy = False
+        self._start()
+
+    def _handle(self, job: Job) -> None:
+        """Take a job once all that came before it are decided."""
+        world, process = self.world, self.process
+        self.ledger.attempts += 1
+        if world.faults.at("scheduler.request") is not None:
+            return
+        while self._busy:
+            task = world.current()
+            assert task is not None
+            self._waiting.append(task)
+            world.wait(None)
+        self._busy = True
+        try:
+            self._decide(job)
+        finally:
+            if process is self.process:
+                self._busy = False
+                if self._waiting:
+                    world.wake(self._waiting.pop(0))
+
+    def _save(self, job: Job, changed: dict[str, Any], process: Process, *, off: bool) -> None:
+        """Accept a decided job; ``off``: the kill switch was thrown when it came."""
+        world = self.world
+        if off and self.machine.switched_off and changed:
+            world.violate(f"{job.name} was changed while the kill switch was thrown")
+        kind = world.faults.at("scheduler.save")
+        if kind == "die":
+            self._crash()
+            process.check()
+        self.ledger.accept(job, changed, self.machine)
+        if kind == "dieafter":
+            self._crash()
+            process.check()
+        if world.faults.at("scheduler.reply") is None:
+            self.ledger.confirm(job)
 
     def _decide(self, job: Job) -> None:
         world, process, machine = self.world, self.process, self.machine
@@ -164,7 +209,7 @@ class _Network:
 
     def functions(self) -> dict[str, Any]:
         return {
-            "new": lambda: Client(self._process, self._machine, "slurm"),
+            "new": lambda: Client(self._process, self._machine),
             "connect": self._connect,
             "send": self._send,
             "receive": self._receive,
