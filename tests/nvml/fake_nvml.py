@@ -60,8 +60,7 @@ def build(folder: Path) -> Path:
 class FakeFleet:
     """The fleet in one file, and this process's view of the library."""
 
-    def __init__(self, library: Path, state: Path, *, keep: bool = False) -> None:
-        """An empty fleet; ``keep``: the one that stands in ``state``."""
+    def __init__(self, library: Path, state: Path) -> None:
         self.library_folder = library.parent
         self.state = state
         self.models: list[str] = []
@@ -71,8 +70,7 @@ class FakeFleet:
         self._c.fake_describe.argtypes = [ctypes.c_char_p, ctypes.c_uint]
         if self._c.fake_open() != 0:
             raise RuntimeError(f"cannot open {state}")
-        if not keep:
-            self._c.fake_clear()
+        self._c.fake_clear()
         self.faults("")
 
     @property

@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 from fake_daemon import FakeDaemon, move_to
@@ -77,20 +76,6 @@ def killed(slurm: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def a_file(slurm: Cluster) -> Iterator[None]:
-    slurm.berth_socket.write_text("this is not a socket")
-    yield
-    slurm.berth_socket.unlink()
-
-
-@contextmanager
-def a_folder(slurm: Cluster) -> Iterator[None]:
-    slurm.berth_socket.mkdir()
-    yield
-    slurm.berth_socket.rmdir()
-
-
-@contextmanager
 def a_mute_listener(slurm: Cluster) -> Iterator[None]:
     """Another program has taken the path: it accepts, and says nothing."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -100,27 +85,14 @@ def a_mute_listener(slurm: Cluster) -> Iterator[None]:
     slurm.berth_socket.unlink()
 
 
-@contextmanager
-def a_web_server(slurm: Cluster) -> Iterator[None]:
-    """Another program has taken the path, and speaks something else."""
-    with FakeDaemon(slurm.berth_socket, lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"):
-        yield
-
-
 ANSWER = json.dumps(move_to("gpu,cpu")).encode() + b"\n"
 FAULTS: dict[str, Fault] = {
     "absent": absent,
     "killed": killed,
     "stopped": stopped,
-    "killed in the middle of its answer": answering(ANSWER[:40]),
     "trickling bytes": answering(ANSWER, trickle_s=DEADLINE_S / 10),
     "garbage": answering(b"\x00\xff{]\n"),
-    "an answer too long": answering(b'{"v":1,"message":"' + b"x" * 300_000 + b'"}\n'),
-    "an endless answer": answering(b"x" * 10_000_000),
-    "a file in the socket's place": a_file,
-    "a folder in the socket's place": a_folder,
     "a mute listener in its place": a_mute_listener,
-    "another server in its place": a_web_server,
 }
 
 
@@ -166,75 +138,6 @@ def test_after_a_fault_the_daemon_is_asked_again(slurm: Cluster) -> None:
 
         wait_until(placed, "jobs are placed again", 60)
     wait_until(lambda: "answers again" in slurm.log(), "slurmctld logs it")
-
-
-@contextmanager
-def locked(daemon: RealDaemon) -> Iterator[None]:
-    """Somebody holds the database's write lock."""
-    with sqlite3.connect(daemon.store_file, isolation_level=None) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        yield
-        other.execute("ROLLBACK")
-
-
-@contextmanager
-def deleted(daemon: RealDaemon) -> Iterator[None]:
-    for path in daemon.store_file.parent.glob("berth.db*"):
-        path.unlink()
-    yield
-
-
-@contextmanager
-def overwritten(daemon: RealDaemon) -> Iterator[None]:
-    daemon.store_file.write_bytes(b"not a database" * 1000)
-    yield
-
-
-@contextmanager
-def broken_site(daemon: RealDaemon) -> Iterator[None]:
-    daemon.site_file.write_text("mode = 'enforce'\n[daemon\n")
-    os.kill(daemon.pid, signal.SIGHUP)
-    wait_until(lambda: "stays in force" in daemon.cluster.log("berth"), "the daemon complains")
-    yield
-
-
-@contextmanager
-def missing_site(daemon: RealDaemon) -> Iterator[None]:
-    daemon.site_file.unlink()
-    os.kill(daemon.pid, signal.SIGHUP)
-    wait_until(lambda: "stays in force" in daemon.cluster.log("berth"), "the daemon complains")
-    yield
-
-
-BEHIND = {
-    "database locked": locked,
-    "database deleted": deleted,
-    "database overwritten": overwritten,
-    "site file broken": broken_site,
-    "site file missing": missing_site,
-}
-
-
-@pytest.mark.parametrize("name", BEHIND)
-def test_a_fault_behind_the_daemon_changes_no_decision(
-    cluster_under_fault: Cluster, name: str
-) -> None:
-    """What it knew it still knows: jobs are treated as before, at the same cost."""
-    slurm = cluster_under_fault
-    slurm.set_filter_config()
-    with real_daemon(slurm, amend=by_fit) as daemon, ExitStack() as stack:
-        before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *UNKNOWN)
-        assert slurm.shapes(before[1:]) != {unchanged_shape(slurm, UNKNOWN)}
-        stack.enter_context(BEHIND[name](daemon))
-        slurm.timings.unlink()
-        placed = slurm.submit_many(JOBS // 2, *ASKED)
-        kept = slurm.submit_many(JOBS // 2, *UNKNOWN)
-        assert slurm.shapes(placed) == slurm.shapes(before[:1])
-        assert slurm.shapes(kept) == slurm.shapes(before[1:])
-        assert len(placed) + len(kept) == JOBS
-        assert (daemon.ask({"v": 1, "op": "ping"}) or {}).get("v") == 1
-        with suppress(OSError):
-            os.kill(daemon.pid, 0)
 
 
 def test_a_daemon_that_cannot_start_is_an_absent_daemon(cluster_under_fault: Cluster) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from fake_daemon import KEEP, FakeDaemon, move_to
-from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
+from slurm_cluster import USER, Cluster, wait_until
 
 SHOW_SHAPE = """#!/bin/sh
 echo "tasks=$SLURM_NTASKS nodes=$SLURM_JOB_NUM_NODES gpus=$SLURM_JOB_GPUS mem=$SLURM_MEM_PER_NODE"
@@ -16,18 +16,6 @@ srun sh -c 'echo step $SLURM_PROCID of $SLURM_NTASKS'
 
 def output_of(slurm: Cluster, job_id: int) -> str:
     return (slurm.work / f"slurm-{job_id}.out").read_text()
-
-
-def test_a_job_for_auto_runs_in_the_partition_it_was_given(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu", gres="gpu:h200:1")):
-        job = slurm.sbatch("-p", "auto")
-    assert "this job runs in gpu" in job.message
-    assert slurm.wait_for_state(job.id) == "COMPLETED"
-    found = slurm.job(job.id)
-    assert found["Partition"] == "gpu"
-    assert found["NodeList"] == "gpu1"
-    assert found["TresPerNode"] in ("gres:gpu:h200:1", "gres/gpu:h200:1")
-    assert found["AdminComment"].startswith("berth=1 place=gpu was=partition:auto;")
 
 
 def test_a_job_of_a_new_shape_runs_its_steps_in_that_shape(slurm: Cluster) -> None:
@@ -74,30 +62,6 @@ def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
         "time_limit_min": 7,
         "array": "0-3%2",
     }
-
-
-def test_a_plain_job_gives_nothing_it_did_not_ask_for(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: KEEP) as daemon:
-        slurm.sbatch("--hold")
-    job = daemon.requests[0]["job"]
-    del job["script"], job["scheduler_since_s"]
-    assert job == {
-        "uid": 5,
-        "user": USER,
-        "name": "sbatch",
-        "queues": ["cpu", "gpu", "mig", "reserved"],
-        "kind": "batch",
-    }
-
-
-def test_a_user_is_never_sent_to_a_partition_closed_to_him(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("reserved")) as daemon:
-        allowed = slurm.sbatch("-p", "auto", user=USER)
-        other = slurm.sbatch("-p", "auto", user=OTHER_USER)
-    assert "reserved" in daemon.requests[0]["job"]["queues"]
-    assert "reserved" not in daemon.requests[1]["job"]["queues"]
-    assert slurm.job(allowed.id)["Partition"] == "reserved"
-    assert slurm.job(other.id)["Partition"] == "auto"
 
 
 def test_auto_runs_in_its_own_nodes_when_nobody_answers(slurm: Cluster) -> None:

@@ -6,18 +6,16 @@ import errno
 import json
 import os
 import pwd
-import resource
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, raw, wait_until
+from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, wait_until
 from made_forecasts import put
 from warm_berth import run_berth
 
@@ -67,21 +65,6 @@ def test_every_answer_is_in_the_store_after_it_has_ended(ready: Harbour) -> None
     assert not ready.socket.exists()
 
 
-def test_killed_in_mid_work_it_starts_again_over_its_stale_socket(ready: Harbour) -> None:
-    daemon = ready.start()
-    daemon.stop(signal.SIGKILL)
-    assert ready.socket.exists()
-    assert ready.start().decide(**ASK)["action"] == "edit"
-
-
-def test_a_second_daemon_is_refused_and_the_first_goes_on(ready: Harbour) -> None:
-    first = ready.start()
-    second = ready.start(state=False, wait=False)
-    assert second.process.wait() == 1
-    assert "another berth serve owns" in second.log
-    assert first.decide(**ASK)["action"] == "edit"
-
-
 def test_a_second_daemon_is_refused_even_while_the_first_hangs(ready: Harbour) -> None:
     first = ready.start()
     os.kill(first.pid, signal.SIGSTOP)
@@ -89,22 +72,6 @@ def test_a_second_daemon_is_refused_even_while_the_first_hangs(ready: Harbour) -
     assert second.process.wait() == 1
     os.kill(first.pid, signal.SIGCONT)
     assert first.decide(**ASK)["action"] == "edit"
-
-
-def test_terminated_it_answers_the_request_under_way(ready: Harbour) -> None:
-    daemon = ready.start()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
-        peer.settimeout(10)
-        peer.connect(str(daemon.socket))
-        message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": ASK}
-        line = json.dumps(message).encode() + b"\n"
-        peer.sendall(line[:20])
-        wait_until(lambda: daemon.stats()["connections"]["accepted"] > 2)
-        os.kill(daemon.pid, signal.SIGTERM)
-        time.sleep(0.1)  # the rest comes within the grace that it gives
-        peer.sendall(line[20:])
-        assert json.loads(peer.makefile().readline())["v"] == 1
-    assert daemon.process.wait() == 0
 
 
 def test_a_changed_site_file_is_read_without_a_restart(ready: Harbour) -> None:
@@ -230,13 +197,6 @@ def test_a_full_disk_costs_neither_records_nor_answers(ready: Harbour) -> None:
     assert ready.store().decisions.count() == 6
 
 
-def test_a_removed_socket_is_made_again(ready: Harbour) -> None:
-    daemon = ready.start()
-    ready.socket.unlink()
-    wait_until(ready.socket.exists)
-    assert daemon.decide(**ASK)["action"] == "edit"
-
-
 def test_a_replaced_socket_ends_it_for_the_supervisor(ready: Harbour) -> None:
     daemon = ready.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
@@ -257,28 +217,6 @@ def test_without_a_scheduler_nothing_is_placed_and_it_says_why(ready: Harbour) -
     daemon.stop()
     started = fresh(state=False, path=commands.tools)
     assert started.decide(**ASK)["code"] == "stale-state"
-
-
-def test_few_file_descriptors_are_enough(ready: Harbour) -> None:
-    daemon = ready.start()
-    opened = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
-    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (opened + 4, opened + 4))
-    idle = []
-    for _ in range(50):
-        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        peer.connect(str(daemon.socket))
-        idle.append(peer)
-    for _ in range(20):
-        assert daemon.decide(**ASK)["action"] == "edit"
-    for peer in idle:
-        peer.close()
-
-
-def test_garbage_in_any_amount_leaves_it_answering(ready: Harbour) -> None:
-    daemon = ready.start()
-    for rubbish in (b"\n" * 1000, os.urandom(1000) + b"\n", b"{" * 200_000, b"\0" * 10_000):
-        raw(daemon.socket, rubbish)
-    assert daemon.decide(**ASK)["action"] == "edit"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")

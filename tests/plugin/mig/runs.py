@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from crash_server import forked
-from fake_nvml import SONAME, FakeFleet
+from fake_nvml import FakeFleet
 from scenes import Look, Scene
 
 from berth.pilot.errors import BerthError
@@ -26,34 +22,19 @@ COUNTS = {"failed": 0, "killed": 0}
 """Applies with a fault in them, over the whole test run."""
 
 
-class _Server:
-    """The process that forks for crashes; it ends with this one, at the end of its input."""
-
-    def __init__(self, library: Path, state: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("crash_server.py"), library, state],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-
-    def status(self, order: Mapping[str, object]) -> int:
-        """The exit status of a fork that did it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-
-_SERVERS: dict[Path, _Server] = {}
-
-
-def _server(fleet: FakeFleet) -> _Server:
-    if fleet.state not in _SERVERS:
-        _SERVERS[fleet.state] = _Server(fleet.library_folder / SONAME, fleet.state)
-    return _SERVERS[fleet.state]
+def forked(step: Callable[[], object]) -> int:
+    """The status as ``os.waitpid`` gives it; an error of Berth's is an orderly end."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            step()
+            status = 0
+        except BerthError:
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
 
 
 class Stage:
@@ -87,34 +68,27 @@ class Stage:
     def applier(self, nvml: Nvml) -> Applier:
         return Applier(nvml, self.make_keeper(), self.folder)
 
-    def crash(self, step: Callable[[Nvml], object]) -> bool:
+    def crash(self, step: Callable[[Nvml], object], faults: str = "") -> bool:
         """``step`` in a copy of this process; True where it was killed on the way."""
 
         def taken() -> None:
-            self.fleet.faults("")
+            self.fleet.faults(faults)
             with Nvml() as nvml:
                 step(nvml)
 
-        return self._killed(forked(taken))
-
-    def crash_apply(self, faults: str) -> bool:
-        """An apply without a scheduler, in another process; True where it was killed."""
-        return self._crash(self.scene.new, faults)
-
-    def crash_resume(self, faults: str) -> bool:
-        """The same for a resume."""
-        return self._crash(None, faults)
-
-    def _crash(self, target: Sequence[str] | None, faults: str) -> bool:
-        assert self.make_keeper is NoKeeper, "only applies without a scheduler crash over there"
-        order = {"target": target, "folder": str(self.folder), "faults": faults}
-        return self._killed(_server(self.fleet).status(order))
-
-    def _killed(self, status: int) -> bool:
+        status = forked(taken)
         assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         COUNTS["killed"] += killed
         return killed
+
+    def crash_apply(self, faults: str) -> bool:
+        """An apply in such a copy."""
+        return self.crash(lambda nvml: self.applier(nvml).apply(self.scene.target), faults)
+
+    def crash_resume(self, faults: str) -> bool:
+        """The same for a resume."""
+        return self.crash(lambda nvml: self.applier(nvml).resume(), faults)
 
     def resume(self) -> ApplyReport:
         with Nvml() as nvml:
