@@ -24,6 +24,8 @@ LINK_S = 60.0
 """Expected seconds of measuring the link between two nodes, both allocated to one job."""
 OLDER = ".older"
 """Suffix of an earlier result while its node is measured again."""
+AT_ONCE = 8
+"""Maximum number of nodes measured at a time, so that a calibration never fills a partition."""
 POLL_S = (0.5, 10.0)
 """Seconds between two polls of the jobs: initial and maximum."""
 
@@ -36,8 +38,6 @@ class CalibrationSettings:
     """``quick`` (few kernels), ``normal`` or ``full`` (longer)."""
     nodes_per_kind: int = 3
     time_limit_s: float = 1800.0
-    at_once: int = 8
-    """Maximum number of nodes measured at a time."""
     account: str | None = None
     qos: str | None = None
     again: bool = False
@@ -198,7 +198,7 @@ def follow(
                 flying.remove(step)
                 state = state.with_step(ended)
                 done, failed = done + (ended.problem is None), failed + (ended.problem is not None)
-        while pending and len(flying) < settings.at_once:
+        while pending and len(flying) < AT_ONCE:
             step_to_do = pending.pop(0)
             step = submitted(step_to_do, facts, folder, scheduler, settings=settings)
             state = state.with_step(step)

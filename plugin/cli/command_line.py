@@ -20,8 +20,14 @@ from berth.plugin.cli.tree import COMMANDS
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(VERSION, prog_name="berth")
-def berth() -> None:
+@click.option("--csv", is_flag=True, help="Print a command's tables as CSV, and nothing else.")
+@click.pass_context
+def berth(context: click.Context, *, csv: bool) -> None:
     """Put each job where it runs best."""
+    if csv:
+        from berth.plugin.report.csv_tables import tables_as_csv  # noqa: PLC0415 - of csv alone
+
+        context.with_resource(tables_as_csv())
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import EnumType
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     Shown: TypeAlias = str | Report | Part | Table[Any]
     """The form of a result for people."""
 
-_ALL = "berth.help-all"
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -117,38 +115,9 @@ class Named(click.ParamType[str]):
         return [CompletionItem(n) for n in self._registry.names() if n.startswith(incomplete)]
 
 
-class Rare(click.Option):
-    """An option that few users need: shown by ``--help-all`` and the manual, but not by
-    ``--help``."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the option's line of the help; None: the option is left out."""
-        return super().get_help_record(ctx) if ctx.meta.get(_ALL) else None
-
-
-@contextmanager
-def with_rare_options(context: click.Context) -> Iterator[None]:
-    """Show the rare options in the context's help while the block runs."""
-    context.meta[_ALL] = True
-    yield
-    del context.meta[_ALL]
-
-
-class SentenceJson(click.Option):
-    """The option ``--json`` of a command without tables, which therefore has no ``--format
-    csv``."""
-
-
 def json_option(command: F) -> F:
-    """Add ``--json``, passed as ``json_``, to a command that prints a sentence; see ``answer``."""
-    return click.option(
-        "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the result as JSON."
-    )(command)
-
-
-def table_json_option(command: F) -> F:
-    """Add ``--json``, passed as ``json_``, to a command that prints tables; see ``answer``."""
-    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+    """Add ``--json``, passed as ``json_``, to a command that prints a result; see ``answer``."""
+    return click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")(command)
 
 
 def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> None:
@@ -233,7 +202,6 @@ def bundles_option(command: F) -> F:
     return click.option(
         "--bundle",
         "bundles",
-        cls=Rare,
         multiple=True,
         type=PATH,
         help="Bundle in place of the shipped one of its kind; several can be given.",

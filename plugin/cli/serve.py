@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import Rare, SentenceJson, answer, installed_site_option
+from berth.plugin.cli.options import answer, installed_site_option
 
 
 def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -21,10 +21,9 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.command()
 @installed_site_option
 @click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
-@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="With --status: as JSON.")
+@click.option("--json", "json_", is_flag=True, help="With --status: as JSON.")
 @click.option(
     "--socket-mode",
-    cls=Rare,
     callback=_mode,
     default="0660",
     help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",

@@ -220,6 +220,7 @@ Usage: berth [OPTIONS] COMMAND [ARGS]...
 
 Options:
   --version   Show the version and exit.
+  --csv       Print a command's tables as CSV, and nothing else.
   -h, --help  Show this message and exit.
 
 Commands:

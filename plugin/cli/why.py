@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.known_job import known_job
 from berth.plugin.report.of_job import JOBS, why_data, why_text
@@ -15,7 +15,7 @@ from berth.plugin.report.parts import Table
 @click.command()
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.option("--brief", is_flag=True, help="One line a job, in columns as squeue has them.")
-@table_json_option
+@json_option
 @store_options
 def why(
     jobs: tuple[str, ...],

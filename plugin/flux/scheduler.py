@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
@@ -16,7 +15,7 @@ from berth.pilot.run import Run
 from berth.plugin.findings import Findings
 from berth.plugin.flux import accounting, commands, present_jobs
 from berth.plugin.flux.cluster import read_cluster
-from berth.plugin.flux.jobspec import flux_submit, node_batch, workers_batches
+from berth.plugin.flux.submit_command import flux_submit, node_batch, workers_batches
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -170,17 +169,6 @@ class Flux(Scheduler):
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
         """Return one ``flux batch`` command per copy of a script."""
         return workers_batches(job)
-
-    def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
-        """Return the job as a jobspec version 1 in JSON (RFC 25), validated where Flux is
-        installed.
-        """
-        from berth.plugin.flux.jobspec import jobspec, validate  # noqa: PLC0415 - seldom asked for
-
-        spec = jobspec(job, request, edit, folder=folder)
-        if self.is_here():
-            validate(spec)
-        return json.dumps(spec, indent=2)
 
     def replace_pending(
         self, jobs: Sequence[str], site: Site, *, apply: bool

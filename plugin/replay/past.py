@@ -42,11 +42,10 @@ def past_jobs(
     times: Path | None = None,
     *,
     utc: bool = False,
-    strict: bool = False,
 ) -> PastTrace:
     """Read past jobs from a file in the named format, or in the format that its first line shows.
 
-    ``times``: a file of run times on other platforms. ``strict``: a broken line is an error, too.
+    ``times``: a file of run times on other platforms.
     Raises DocumentError.
     """
     lines = lines_of(file)
@@ -61,7 +60,7 @@ def past_jobs(
     else:
         read = reader.read(lines, "replay", source=str(file), utc=utc)
         jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
-    return _checked(PastTrace(str(file), read, jobs, predicted), times, strict=strict)
+    return _checked(PastTrace(str(file), read, jobs, predicted), times)
 
 
 def formats() -> tuple[str, ...]:
@@ -69,9 +68,7 @@ def formats() -> tuple[str, ...]:
     return tuple(reader.name for reader in readers(*_READ))
 
 
-def asked_jobs(
-    site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
-) -> PastTrace:
+def asked_jobs(site: Site | None, days: float, times: Path | None = None) -> PastTrace:
     """Read the jobs of the last ``days`` from the accounting of the site's, or the installed,
     scheduler.
 
@@ -81,7 +78,7 @@ def asked_jobs(
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"
-    return _checked(PastTrace(source, read, jobs, {}), times, strict=strict)
+    return _checked(PastTrace(source, read, jobs, {}), times)
 
 
 def site_scheduler(site: Site | None) -> Scheduler:
@@ -97,13 +94,8 @@ def site_scheduler(site: Site | None) -> Scheduler:
     raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
 
 
-def _checked(past: PastTrace, times: Path | None, *, strict: bool) -> PastTrace:
+def _checked(past: PastTrace, times: Path | None) -> PastTrace:
     read = past.read
-    if strict and read.broken:
-        raise DocumentError(
-            past.source, f"{read.broken} lines are broken, first {read.examples[0]}",
-            hint="leave out --strict to skip them",
-        )  # fmt: skip
     if not len(past.trace):
         hint = f"name what wrote it: --format, one of {', '.join(formats())}"
         raise DocumentError(past.source, why_none(read), hint=hint if read.broken else ENDED)

@@ -5,38 +5,26 @@
 means unknown. A line that cannot be read is skipped and counted.
 
 *Run times* on other platforms: ``job,platform,runtime_s``, by the scheduler's job id.
-
-*Nodes* that fail or are reserved: ``nodes,begin,end``. ``nodes`` is ``KIND[0-3]``, or ``KIND`` for
-all of its nodes; times are ``2026-11-03T08:00:00``, Unix seconds, or ``+12h`` after the first
-submission.
 """
 
 from __future__ import annotations
 
-import calendar
 import csv
 import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.errors import DocumentError
 from berth.pilot.importers.recogniser import FileKind, FileReader
-from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
 from berth.plugin.readers import Purpose
-from berth.plugin.scheduler import ClusterFacts
-from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
-from berth.plugin.scheduler.states import nodes_of
-from berth.policies.replay.changes import nodes_in
-from berth.policies.replay.cluster import Cluster, NodeFailure, Reservation
+from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.trace import Floats, Trace, numbered, trace_of
-from berth.policies.values import Candidate
 
 _WORDS: tuple[str, ...] = ("user", "partition")
 """Columns of text; all others hold numbers."""
@@ -44,8 +32,6 @@ _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
 """Values of empty cells and missing columns of jobs."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 _BY_JOB = ("job", "platform", "runtime_s")
-HEADER = ("nodes", "begin", "end")
-_FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 class CsvRow(NamedTuple):
@@ -238,94 +224,6 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
             rows = np.flatnonzero((trace.queue == queue) & np.isnan(own))
             own[rows] = column[rows]
     return replace(trace, runtime_s=own)
-
-
-def read_failures(
-    file: Path, cluster: Cluster, first_s: float, *, utc: bool
-) -> tuple[NodeFailure, ...]:
-    """Read the failures of nodes from a table. Raises DocumentError naming the line."""
-    return tuple(
-        NodeFailure(kind, node, begin_s, end_s)
-        for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
-        for node in nodes
-    )
-
-
-def read_reservations(
-    file: Path, cluster: Cluster, first_s: float, *, utc: bool
-) -> tuple[Reservation, ...]:
-    """Read the reservations of nodes from a table. Raises DocumentError naming the line."""
-    rows = _node_rows(file, cluster, first_s, utc=utc)
-    return tuple(Reservation(*row) for row in rows)
-
-
-def present_reservations(
-    reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
-) -> tuple[Reservation, ...]:
-    """Return the scheduler's reservations on nodes of the candidates.
-
-    Nodes are numbered in the order in which the scheduler lists a candidate's nodes.
-    """
-    reservations = []
-    for reservation in reserved:
-        for candidate in candidates:
-            names = [node.name for node in nodes_of(candidate, facts)][: candidate.nodes]
-            held = tuple(n for n, name in enumerate(names) if name in reservation.nodes)
-            if held:
-                reservations.append(
-                    Reservation(candidate.name, held, reservation.begin_s, reservation.end_s)
-                )
-    return tuple(reservations)
-
-
-def _node_rows(
-    file: Path, cluster: Cluster, first_s: float, *, utc: bool
-) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    header, rows = read_table(file)
-    if header != HEADER:
-        raise DocumentError(
-            file, "has another header than a table of nodes", key="line 1",
-            hint=f"begin it with {','.join(HEADER)}; nodes with commas in quotation marks",
-        )  # fmt: skip
-    for row in rows:
-        try:
-            kind, nodes = nodes_in(cluster, row.cells[0])
-            begin_s, end_s = (_moment(cell, first_s, utc=utc) for cell in row.cells[1:])
-            if not end_s > begin_s:
-                raise UsageError("it ends before it begins")
-        except BerthError as error:
-            raise DocumentError(file, error.message, key=f"line {row.number}") from None
-        yield kind, nodes, begin_s, end_s
-
-
-def _moment(text: str, first_s: float, *, utc: bool) -> float:
-    try:
-        if text.startswith("+"):
-            rest = text[1:].strip()
-            after_s = float(rest) if _is_number(rest) else parse_duration_s(rest)
-            return first_s + after_s
-        if _is_number(text):
-            return float(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no time") from None
-    for format_ in _FORMATS:
-        try:
-            parsed = time.strptime(text, format_)
-        except ValueError:
-            continue
-        return float(_unix(parsed, utc=utc))
-    raise UsageError(f"{text!r} is no time")
-
-
-def _unix(parsed: time.struct_time, *, utc: bool) -> float:
-    return calendar.timegm(parsed) if utc else time.mktime(parsed)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 TABLE = "table"

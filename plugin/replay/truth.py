@@ -19,7 +19,6 @@ from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.store import Store
 from berth.plugin.store.records import PlacedRun
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
-from berth.policies.replay.cluster import NodeFailure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided, own_platforms
 from berth.policies.replay.metrics import over_seeds
 from berth.policies.replay.predicted import ForecastColumns, TraceForecasts
@@ -49,9 +48,6 @@ class Truth:
 
     trace: Trace
     """The jobs, with ``runtime_on`` from all sources of measured times; NaN: unknown."""
-    log_error: float = 0.0
-    """Standard deviation of the log error of simulated predictions, for jobs that Berth did not
-    predict."""
     forecasts: Forecasts | None = None
     """Berth's predictions, from whose intervals true times are drawn; None: not used."""
     known: Mapping[str, int] = field(default_factory=dict)
@@ -60,17 +56,11 @@ class Truth:
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, TraceForecasts]:
         """Draw the trace's true run times once; return the trace and the predictions for
         policies."""
-        dice = np.random.default_rng(seed)
-        columns = dict(sorted(self.trace.runtime_on.items()))
-        draws = dice.standard_normal((len(self.trace), len(columns)))
-        expected = {
-            name: column * np.exp(self.log_error * draws[:, n])
-            for n, (name, column) in enumerate(columns.items())
-        }
-        spread = math.exp(NORMAL_90 * self.log_error)
+        true = dict(sorted(self.trace.runtime_on.items()))
+        expected = dict(true)
         if self.forecasts is None:
-            return self.trace, ForecastColumns(expected, candidates, spread=spread)
-        true = dict(columns)
+            return self.trace, ForecastColumns(expected, candidates, spread=1.0)
+        dice = np.random.default_rng(seed)
         for name in sorted(self.forecasts.mid_s):
             low, mid, high = (bound[name] for bound in self.forecasts)
             z = dice.standard_normal(len(self.trace))
@@ -81,9 +71,8 @@ class Truth:
             expected[name] = np.where(np.isnan(mid), expected.get(name, mid), mid)
         wide = [np.nanmedian(self.forecasts.high_s[n] / m) for n, m in self.forecasts.mid_s.items()]
         trace = replace(self.trace, runtime_on=true)
-        return trace, ForecastColumns(
-            expected, candidates, spread=max(spread, float(np.median(wide)))
-        )
+        spread = max(1.0, float(np.median(wide)))
+        return trace, ForecastColumns(expected, candidates, spread=spread)
 
 
 def truth_of(
@@ -92,7 +81,6 @@ def truth_of(
     sources: Sequence[str],
     *,
     store: Store | None,
-    log_error: float,
 ) -> Truth:
     """Return the run times from ``sources``; the first source that has a time takes precedence.
 
@@ -116,7 +104,7 @@ def truth_of(
         for name, column in known_times.items():
             before = columns.get(name)
             columns[name] = column if before is None else np.where(np.isnan(before), column, before)
-    return Truth(replace(trace, runtime_on=columns), log_error, forecasts, known)
+    return Truth(replace(trace, runtime_on=columns), forecasts, known)
 
 
 def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
@@ -210,30 +198,6 @@ def _count(columns: Mapping[str, Floats], jobs: int) -> int:
 
 
 @dataclass(frozen=True)
-class Events:
-    """Failures, repairs and reservations of nodes."""
-
-    failures: tuple[NodeFailure, ...] = ()
-    reservations: tuple[Reservation, ...] = ()
-    mean_s: float | None = None
-    """Mean time in seconds between random failures of a node; None: no random failures."""
-    repair_s: float = 0.0
-
-    def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
-        """Return the cluster with these events. Raises UsageError where the cluster lacks a
-        node."""
-        failures = self.failures
-        if self.mean_s is not None and len(trace):
-            failures += random_failures(
-                cluster, mean_s=self.mean_s, repair_s=self.repair_s, seed=seed,
-                begin_s=float(trace.submit_s[0]), end_s=float(trace.submit_s[-1]),
-            )  # fmt: skip
-        if not failures and not self.reservations:
-            return cluster
-        return replace(cluster, pooled=False, failures=failures, reservations=self.reservations)
-
-
-@dataclass(frozen=True)
 class Variant:
     """One setting to replay: a cluster, a scheduler, and the policy that places jobs, if any."""
 
@@ -255,25 +219,21 @@ class VariantReplays:
 
 
 def replays_of(
-    trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
+    trace: Trace, variants: Sequence[Variant], truth: Truth, seeds: int
 ) -> Iterator[VariantReplays]:
     """Yield the replays of each variant, one variant after the other."""
     for variant in variants:
-        random = events.mean_s is not None or (
-            variant.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
-        )
-        pairs = [_replayed(trace, variant, truth, events, n) for n in range(seeds if random else 1)]
+        random = variant.policy is not None and truth.forecasts is not None
+        pairs = [_replayed(trace, variant, truth, n) for n in range(seeds if random else 1)]
         done = tuple(each for each, _ in pairs)
         figures = [metrics(each, seed=seed) for seed, each in enumerate(done)]
         failure = next((words for _, words in pairs if words), "")
         yield VariantReplays(variant.name, done, over_seeds(figures), failure)
 
 
-def _replayed(
-    trace: Trace, variant: Variant, truth: Truth, events: Events, seed: int
-) -> tuple[Replayed, str]:
+def _replayed(trace: Trace, variant: Variant, truth: Truth, seed: int) -> tuple[Replayed, str]:
     """Replay one variant once; also return the policy's first failure, empty if there was none."""
-    cluster = events.on(variant.site_cluster.cluster, trace, seed)
+    cluster = variant.site_cluster.cluster
     if variant.policy is None:
         return replay(trace, cluster, variant.settings), ""
     candidates = variant.site_cluster.candidates

@@ -13,7 +13,6 @@ import numpy as np
 from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.pictures import tuning as pictures
 from berth.plugin.replay.clusters import lacking_partitions, with_jobs
-from berth.plugin.report.chosen_columns import are_chosen
 from berth.plugin.report.parts import (
     Column,
     Part,
@@ -156,22 +155,19 @@ def replays_report(
     variants: Sequence[VariantReplays],
     notes: Sequence[str],
     *,
-    most_users: int,
     brief: bool = False,
 ) -> Report:
     """Return the report of replays for a terminal; ``notes``: about the jobs read.
 
-    ``most_users``: how many of the users that lose, and that gain, most are listed; 0: none.
-    ``brief``: a line for each replay, without users; also where the user chose columns of it.
+    ``brief``: a line for each replay, without users.
     """
     shown = [(variant.name, variant.metrics) for variant in variants]
     in_brief = brief_table(variants)
-    brief = brief or are_chosen(column.key for column in in_brief.columns)
     table: Table[Any] = in_brief if brief else figures_table(shown)
     lines = [*notes, *remarks(variants[0].replays[0])]
     parts = [Part("", lines, tables=[table], notes=failures(variants))]
-    if most_users and not brief:
-        parts += [_users(variants[0], variant, most_users) for variant in variants[1:]]
+    if not brief:
+        parts += [_users(variants[0], variant) for variant in variants[1:]]
     return Report("", "", parts)
 
 
@@ -181,10 +177,6 @@ def counted(counts: ReplayCounts) -> list[str]:
     lines += [f"{count} refused: {reason}" for reason, count in counts.refused.items()]
     if counts.never:
         lines.append(f"{counts.never} never started")
-    if counts.lost:
-        lines.append(f"{counts.lost} lost with a node that broke")
-    if counts.requeued:
-        lines.append(f"{counts.requeued} runs began again after a node broke")
     return lines
 
 
@@ -282,11 +274,15 @@ USERS: tuple[Column[UserChange], ...] = (
 """The columns of a user's changes compared with the first replay."""
 
 
-def _users(first: VariantReplays, variant: VariantReplays, most: int) -> Part:
+MOST_USERS = 5
+"""Number of the users that lose, and of those that gain, who are named."""
+
+
+def _users(first: VariantReplays, variant: VariantReplays) -> Part:
     changes = changes_by_user(first.replays, variant.replays)
     losers = [change for change in changes if change.loses]
     winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]
-    rows = [*losers[:most], *winners[:most]]
+    rows = [*losers[:MOST_USERS], *winners[:MOST_USERS]]
     title = f"{variant.name} against {first.name}: {len(losers)} of {len(changes)} users lose"
     caption = "Users that lose and that gain most"
     return Part(title, tables=[Table(caption, USERS, rows)] if rows else ())

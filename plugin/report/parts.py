@@ -44,7 +44,7 @@ class Column(Generic[R]):
     is_optional: bool = False
     """Whether the column is left out where no record has a value."""
     is_wide: bool = False
-    """Whether the terminal leaves the column out unless ``--columns`` names it."""
+    """Whether the terminal leaves the column out."""
     for_people: bool = True
     """Whether people see the column; False: it stands only in JSON and CSV."""
     in_brief: bool = False

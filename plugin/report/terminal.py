@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from berth.plugin.report.chosen_columns import with_chosen_columns
 from berth.plugin.report.csv_tables import record as note_table
 from berth.plugin.report.parts import Column, Part, Report, Table
 
@@ -80,7 +79,6 @@ def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = Non
     ``if_empty``: text for a table that has neither records nor a sentence of its own; None: the
     titles alone.
     """
-    table = with_chosen_columns(table)
     note_table(table)
     no_records = table.if_empty or if_empty
     if no_records is not None and not table.records:
@@ -106,7 +104,7 @@ def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = Non
     if left := len(table.records) - len(shown):
         lines.append(f"... and {left} more")
     if left_out:
-        lines.append(f"(left out: {', '.join(column.key for column in left_out)}; see --columns)")
+        lines.append(f"(left out: {', '.join(column.key for column in left_out)}; --csv has all)")
     return "\n".join(" " * indent + line for line in lines)
 
 

@@ -185,12 +185,6 @@ class Scheduler(SchedulerTraits, Protocol):
         """
         return iter(())
 
-    def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
-        """Return the job as a document in the scheduler's format, validated by the scheduler if
-        installed.
-        """
-        raise UsageError(f"{self.title} has no jobspec")
-
     def replace_pending(
         self, jobs: Sequence[str], site: Site, *, apply: bool
     ) -> Iterator[Replacing]:

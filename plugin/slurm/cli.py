@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import answer, installed_site_option, json_option, table_json_option
+from berth.plugin.cli.options import answer, installed_site_option, json_option
 
 
 @click.group()
@@ -98,7 +98,7 @@ def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
 
 @putback.command("list")
 @installed_site_option
-@table_json_option
+@json_option
 def putback_list(site_file: Path, json_: bool) -> None:
     """Print the places that jobs were put back from, and for whom they are ruled out.
 

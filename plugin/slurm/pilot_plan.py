@@ -29,7 +29,9 @@ from berth.plugin.slurm.pilot_job import (
 )
 from berth.plugin.slurm.records import Record, duration_s, records
 
-_PASSED_ON = ("size", "repeats", "max_slowdown", "runs_on")
+GIVE_UP_S = 43_200.0
+"""Seconds after which a pilot job that is not done is dropped: half a day, so that the real job,
+which waits for it, runs on the same day."""
 _FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 _MINUTES_AND_SECONDS = re.compile(r"([0-9]{1,9}):([0-9]{2})")
@@ -190,9 +192,8 @@ class SlurmPilot:
             raise UsageError(f"{self._stem.parent}: cannot be written: {error.strerror}") from None
 
     def _pilot_command(self, part: _PilotJob, after: Sequence[str]) -> tuple[str, ...]:
-        give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
         least_s = (self._parts.index(part) + 1) * self._pilot_s  # the pilots before it run first
-        minutes = math.ceil(max(give_up_s, least_s) / 60) + 1
+        minutes = math.ceil(max(GIVE_UP_S, least_s) / 60) + 1
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
             f"--partition={self._site.reference_queue}", *part.shape.sbatch_options(),
@@ -256,18 +257,12 @@ class SlurmPilot:
             f"--platform={self._site.reference_platform}",
             f"--time-limit={self._pilot_s - TAIL_S:g}",
         ]
-        for key in _PASSED_ON:
-            if self._options[key] is not None:
-                words.append(f"--{key.replace('_', '-')}={self._options[key]}")
-        if self._options.get("follows_shape"):
-            words.append("--follows-shape")
+        if self._options["size"] is not None:
+            words.append(f"--size={self._options['size']}")
         return words
 
     def _count_options(self) -> list[str]:
-        words = [f"--time-limit={(self._pilot_s - TAIL_S) / 2:g}"]
-        if self._options["max_slowdown"] is not None:
-            words.append(f"--max-slowdown={self._options['max_slowdown']}")
-        return words
+        return [f"--time-limit={(self._pilot_s - TAIL_S) / 2:g}"]
 
     def _deliver_options(self, index: int) -> list[str]:
         options, shape = self._options, self._shape

@@ -17,7 +17,6 @@ from json_schema import problems, schema_of, text_of
 from written_schemas import FOLDER, not_as_documented, schema_named, wrong_answer
 
 from berth.plugin.cli.command_line import berth
-from berth.plugin.cli.options import SentenceJson
 
 DOCS = FOLDER.parent
 WITHOUT = {
@@ -119,18 +118,10 @@ def test_their_tables_are_csv(made: Made) -> None:
     folder, every = made
     for name in TABLES:
         words = [word for word in every[name].words if word != "--json"]
-        option = "--output-format" if words[0] == "replay" else "--format"
-        text = printed(every[name], folder, [*words, option, "csv"]).split("\n\n")[0]
+        text = printed(every[name], folder, ["--csv", *words]).split("\n\n")[0]
         rows = list(csv.reader(io.StringIO(text)))
         assert len(rows) > 1, name
         assert len({len(row) for row in rows}) == 1, name
-
-
-def test_csv_is_offered_where_there_are_tables_alone() -> None:
-    for name, command in LEAVES.items():
-        csv_options = [one for one in command.params if one.name == "output_format"]
-        has_tables = json_of(command) is not None and not isinstance(json_of(command), SentenceJson)
-        assert len(csv_options) == has_tables, name
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from berth.plugin.cli.place.replace import replace
 from berth.plugin.cli.site.doctor import doctor
 from berth.plugin.cli.site.init import init
 from berth.plugin.flux.filter import FILTER_PATH
-from berth.plugin.flux.jobspec import jobspec, validate
 from berth.plugin.scheduler import Job, scheduler_named
 from berth.plugin.site import load_site
 from berth.policies.values import Edit, Request, Resources
@@ -68,6 +67,24 @@ def test_init_writes_a_site_file_of_the_instance(flux: LiveFlux, tmp_path: Path)
     assert "Wrote" in done.output
 
 
+def held_of(resources: list[dict[str, Any]], count: int = 1) -> list[tuple[int, int, int]]:
+    """Return (tasks, cores, GPUs) of each slot of a jobspec's resources (RFC 14)."""
+    held = []
+    for one in resources:
+        times = count * one["count"]
+        if one["type"] != "slot":
+            held += held_of(one["with"], times)
+            continue
+        each = {leaf["type"]: leaf["count"] for leaf in one["with"]}
+        held.append((times, times * each["core"], times * each.get("gpu", 0)))
+    return held
+
+
+def validated(flux: LiveFlux, spec: dict[str, Any]) -> None:
+    answer = flux.run("job-validator", "--jobspec-only", stdin=json.dumps(spec) + "\n")
+    assert json.loads(answer)["errnum"] == 0
+
+
 @pytest.mark.parametrize(
     ("resources", "edit"),
     [
@@ -81,29 +98,31 @@ def test_init_writes_a_site_file_of_the_instance(flux: LiveFlux, tmp_path: Path)
         (Resources(2, 4, 1), Edit("cpu", resources=Resources(2, 4, 1))),
     ],
 )
-def test_commands_and_jobspecs_ask_for_the_same(
+def test_flux_makes_of_the_command_what_was_decided(
     flux: LiveFlux, resources: Resources, edit: Edit | None
 ) -> None:
-    """What `flux submit` makes of our words, and what we write ourselves, are one jobspec."""
     request = Request(user="ada", account=None, resources=resources, queue="cpu")
     job = Job(("true", "a b"), is_script=False, comment="berth:12")
     command = scheduler_named("flux").render(job, request, edit)
-    theirs = json.loads(flux.run(command[1], "--dry-run", *command[2:]))
-    ours = jobspec(job, request, edit, folder=flux.folder)
-    assert ours["resources"] == theirs["resources"]
-    assert ours["tasks"] == theirs["tasks"]
-    assert ours["attributes"]["user"] == theirs["attributes"]["user"]
-    for key in ("queue", "duration", "constraints"):
-        mine, other = (s["attributes"]["system"].get(key) for s in (ours, theirs))
-        assert mine == other, key
-    validate(ours)
+    spec = json.loads(flux.run(command[1], "--dry-run", *command[2:]))
+    system = spec["attributes"]["system"]
+    assert spec["tasks"][0]["command"] == ["true", "a b"]
+    assert spec["attributes"]["user"] == {"berth": {"workload": "12"}}
+    assert system["queue"] == ("cpu" if edit is None else edit.queue)
+    assert system["duration"] == (0 if edit is None else edit.time_limit_s or 0)
+    features = None if edit is None else edit.constraint
+    assert system.get("constraints") == (features and {"properties": [features]})
+    held = resources if edit is None else edit.resources or resources
+    ((tasks, cores, gpus),) = held_of(spec["resources"])
+    assert (tasks, cores, gpus) == (held.tasks, held.tasks * held.cpus_per_task, held.gpus)
+    validated(flux, spec)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_fluxs_validator_takes_what_the_filter_makes_of_each_form(
     flux: LiveFlux, form: str
 ) -> None:
-    validate(recorded(form))
+    validated(flux, recorded(form))
     spec = asking(form)
     spec["attributes"]["system"].pop("dependencies", None)  # on a job that is not here
     job = flux.run("job", "submit", "--urgency=0", stdin=json.dumps(spec)).strip()

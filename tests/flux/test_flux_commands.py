@@ -1,4 +1,4 @@
-"""Rendering, jobspecs, berth site init and place on a Flux that answers what a test tells it."""
+"""Rendering, berth site init and place on a Flux that answers what a test tells it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fake_flux import recorded_flux, state
 from flux_bench import recorded
 from flux_daemon import SITE
 
-from berth.pilot.errors import BerthError, DocumentError, SchedulerError, UsageError
+from berth.pilot.errors import BerthError, DocumentError, SchedulerError
 from berth.plugin.cli.site.init import init
 from berth.plugin.flux.cli import flux as flux_command
 from berth.plugin.flux.filter import FILTER_PATH
-from berth.plugin.flux.jobspec import flux_submit, jobspec, validate
+from berth.plugin.flux.submit_command import flux_submit
 from berth.plugin.report.known_job import decision_of_job
 from berth.plugin.scheduler import Job
 from berth.plugin.site import load_site
@@ -87,47 +87,6 @@ def test_what_flux_has_no_words_for_is_refused() -> None:
 
 def test_the_anonymous_queue_is_not_named() -> None:
     assert not any("queue" in w for w in flux_submit(PROGRAM, asked(), Edit(queue="anonymous")))
-
-
-# The jobspec
-
-
-def test_a_jobspec_says_what_the_command_says(tmp_path: Path) -> None:
-    edit = Edit("gpu", "h200", "gpu:2", resources=Resources(1, 2, 8, 2), time_limit_s=3600.0)
-    spec = jobspec(PROGRAM, asked(account="physics"), edit, folder=tmp_path)
-    (node,) = spec["resources"]
-    (slot,) = node["with"]
-    assert (node["type"], node["count"], slot["count"], slot["label"]) == ("node", 1, 2, "task")
-    leaves = [{"type": "core", "count": 8}, {"type": "gpu", "count": 1}]
-    assert slot["with"] == leaves
-    system = spec["attributes"]["system"]
-    assert (system["queue"], system["duration"], system["bank"]) == ("gpu", 3600.0, "physics")
-    assert system["constraints"] == {"properties": ["h200"]}
-    assert spec["attributes"]["user"] == {"berth": {"workload": "lu@2000"}}
-    assert spec["tasks"][0]["command"] == ["./a.out", "x y"]
-
-
-def test_a_script_becomes_a_file_of_the_jobspec(tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text("#!/bin/sh\ntrue\n")
-    spec = jobspec(Job((str(script), "1"), is_script=True), asked(), None, folder=tmp_path)
-    assert spec["tasks"][0]["command"] == ["flux", "broker", "{{tmpdir}}/script", "1"]
-    file = spec["attributes"]["system"]["files"]["script"]
-    assert file == {"mode": 33216, "data": "#!/bin/sh\ntrue\n", "encoding": "utf-8"}
-    assert file["mode"] == recorded("batch")["attributes"]["system"]["files"]["script"]["mode"]
-    with pytest.raises(UsageError, match="cannot be read"):
-        jobspec(Job((str(tmp_path / "gone"),), is_script=True), asked(), None, folder=tmp_path)
-
-
-def test_fluxs_validator_has_the_last_word(fake: FakeCommands) -> None:
-    fake.says("job-validator", '{"errnum": 0}\n')
-    validate(recorded("n1"))
-    fake.says("job-validator", '{"errnum": 1, "errstr": "node count must be > 0"}\n')
-    with pytest.raises(SchedulerError, match="node count"):
-        validate(recorded("n1"))
-    fake.says("job-validator", "what?\n")
-    with pytest.raises(SchedulerError, match="what"):
-        validate(recorded("n1"))
 
 
 # berth site init

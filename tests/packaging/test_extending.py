@@ -157,11 +157,6 @@ def test_the_scheduler_is_read_given_a_job_and_asked_what_became_of_it(berth: Sh
         "--submit", "--", "./job.sh", status=1,
     )  # fmt: skip
     assert "invalid queue 'other'" in refused
-    assert "--jobspec" not in berth("site", "local", "jobs")
-    nothing = berth(
-        "place", "table.json", "--site", "berth.toml", "--jobspec", "--", "./job.sh", status=2
-    )
-    assert nothing == "berth: Local processes has no jobspec\n"
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_what_differs_between_two_bundles_is_listed(
 
 def test_bundles_of_two_kinds_differ_in_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("train", "bundle", "diff", BUNDLES / "default", BUNDLES / "llm")
-    assert run(*words, "--format", "csv") == 0
+    assert run("--csv", *words) == 0
     assert "made,schema,berth.bundle/1,berth.llm-bundle/4" in capsys.readouterr().out
 
 

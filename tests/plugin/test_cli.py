@@ -16,7 +16,6 @@ from warm_berth import run_berth
 
 from berth.plugin import cli
 from berth.plugin.cli.command_line import berth
-from berth.plugin.cli.options import Rare
 from berth.plugin.cli.tree import COMMANDS
 
 BERTH = Path(sys.executable).parent / "berth"
@@ -60,7 +59,7 @@ TREE = {
         berth, click.Context(berth, info_name="berth", terminal_width=80)
     )
 }
-SCREEN_LINES, SCREEN_OPTIONS = 44, 20
+SCREEN_LINES = 44
 
 
 def test_there_are_twelve_commands() -> None:
@@ -71,16 +70,14 @@ def test_there_are_twelve_commands() -> None:
 
 
 @pytest.mark.parametrize("words", TREE)
-def test_help_begins_with_an_example_and_fits_a_screen(words: str) -> None:
+def test_help_begins_with_an_example_and_its_options_on_one_screen(words: str) -> None:
     command, context = TREE[words]
     lines = command.get_help(context).splitlines()
     assert lines[0].startswith(f"Usage: {words}")
     example = lines[lines.index("  Example:") + 1]
     assert words in example or isinstance(command, click.Group), "an example of this command"
     assert lines.index("  Example:") <= 3, "before all else"
-    assert len(lines) <= SCREEN_LINES
-    shown = [p for p in command.params if isinstance(p, click.Option) and not isinstance(p, Rare)]
-    assert len(shown) <= SCREEN_OPTIONS
+    assert not command.params or lines.index("Options:") < SCREEN_LINES / 2
 
 
 def test_every_option_says_what_it_does() -> None:
@@ -94,15 +91,6 @@ def test_every_option_says_what_it_does() -> None:
     assert [name for name, text in texts.items() if len(text.split()) < 2] == []
     assert [name for name, text in texts.items() if re.match(r"(Of|So|For|As) ", text)] == []
     assert [name for name, text in texts.items() if text.rstrip()[-1] not in ".]"] == []
-
-
-@pytest.mark.parametrize("words", ["place", "replay", "serve"])
-def test_help_all_has_every_option(words: str) -> None:
-    done = CliRunner().invoke(berth, [words, "--help-all"])
-    assert done.exit_code == 0
-    known = [p for p in TREE[f"berth {words}"][0].params if isinstance(p, click.Option)]
-    assert any(isinstance(option, Rare) for option in known)
-    assert [p.opts[0] for p in known if f"{p.opts[0]} " not in f"{done.output} "] == []
 
 
 def test_a_command_with_others_below_it_runs_by_itself(tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ def test_the_completer_knows_commands_options_and_values(
     assert offered(begun="wo") == {"workload"}
     assert {"plan", "show"} <= offered("mig")
     assert "--fleet" in offered("mig", "plan", begun="--f")
-    assert {"text", "csv"} == offered("jobs", "decisions", "--format")
     assert {"slurm", "flux"} <= offered("site", "init", "--scheduler")
     assert "_BERTH_COMPLETE" in made.source()
     assert f"_BERTH_COMPLETE={shell}_source berth" in PAGE

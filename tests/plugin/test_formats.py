@@ -1,4 +1,4 @@
-"""--format csv everywhere, tables that fit the terminal, NO_COLOR, and short output."""
+"""--csv everywhere, tables that fit the terminal, NO_COLOR, and short output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 from ui_store import decision
 
-from berth.pilot.errors import UsageError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.report.parts import Column, Table, text_table
 from berth.plugin.report.terminal import fitted, table_text
@@ -75,7 +74,7 @@ def test_no_command_has_an_option_twice() -> None:
 )
 def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None:
     of_store = ("--store", store) if words[0] == "jobs" else ()
-    done = run(*words, *of_store, "--format", "csv")
+    done = run("--csv", *words, *of_store)
     assert done.exit_code == 0, (done.output, done.exception)
     found = rows(done.stdout)
     assert found[0][0].lower() == header.lower()
@@ -84,7 +83,7 @@ def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None
 
 
 def test_users_words_are_no_formulas(store: str) -> None:
-    found = rows(run("jobs", "decisions", "--store", store, "--format", "csv").stdout)
+    found = rows(run("--csv", "jobs", "decisions", "--store", store).stdout)
     assert "'=HYPERLINK(1)" in found[1]
 
 
@@ -102,7 +101,7 @@ def test_an_empty_table_is_a_sentence_on_the_screen_and_a_header_in_csv(
     store: str, words: tuple[str, ...], sentence: str
 ) -> None:
     assert run(*words, "--store", store).stdout.startswith(sentence)
-    done = run(*words, "--store", store, "--format", "csv")
+    done = run("--csv", *words, "--store", store)
     assert done.exit_code == 0, (done.output, done.exception)
     (header,) = rows(done.stdout)
     assert len(header) > 3
@@ -135,18 +134,8 @@ def test_a_command_that_only_reads_creates_no_store(words: tuple[str, ...], tmp_
 
 
 def test_a_store_that_cannot_be_opened_is_said_in_place_of_csv(tmp_path: Path) -> None:
-    failed = run("jobs", "decisions", "--store", str(tmp_path), "--format", "csv")
+    failed = run("--csv", "jobs", "decisions", "--store", str(tmp_path))
     assert "no table" not in str(failed.exception)
-
-
-def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
-    jobs = tmp_path / "jobs.swf"
-    line = "{} {} 0 60 1 -1 -1 1 90 -1 1 1 1 1 1 1 -1 -1\n"
-    jobs.write_text(line.format(1, 0) + line.format(2, 10))
-    words = ["replay", str(jobs), "--cores", "1", "--format", "swf"]
-    done = run(*words, "--output-format", "csv")
-    assert done.exit_code == 0, (done.output, done.exception)
-    assert rows(done.stdout)[0] == ["figure", "easy"]
 
 
 def test_short_output_is_narrow(store: str) -> None:
@@ -205,14 +194,4 @@ def test_what_is_left_out_is_said_below_the_table(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("NO_COLOR", "")
     lines = table_text(Table("", columns(4, 0), ["a" * 9])).split("\n")
-    assert lines[-1] == "(left out: c1, c2, c3; see --columns)"
-
-
-def test_a_user_chooses_columns(store: str) -> None:
-    words = ("jobs", "decisions", "--store", store, "--columns", "code,id")
-    assert run(*words).stdout.split("\n")[0].split() == ["CODE", "ID"]
-    assert run(*words, "--format", "csv").stdout.split("\n")[0] == "code,id"
-    failed = run("jobs", "decisions", "--store", store, "--columns", "code,colour").exception
-    assert isinstance(failed, UsageError)
-    assert "no printed table has a column 'colour'" in failed.message
-    assert "there are: id, time_s, user" in str(failed.hint)
+    assert lines[-1] == "(left out: c1, c2, c3; --csv has all)"

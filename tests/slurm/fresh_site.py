@@ -64,9 +64,7 @@ class FreshSite:
             f"{text}{self.cluster.daemon_table(outcomes_refresh_s=OUTCOMES_S)}"
             "[learning]\nenabled = false\n"
         )
-        said = self.berth(
-            "site", "calibrate", "--site", str(self.site), "--at-once", "1", *calibration
-        )
+        said = self.berth("site", "calibrate", "--site", str(self.site), *calibration)
         daemon = self.cluster.before_others(BERTH, "serve", "--site", str(self.site))
         self.cluster.launch("berth", *daemon)
         self.cluster.install_filter()

@@ -21,7 +21,7 @@ from berth.plugin.store import Store
 from berth.policies import Edit, Request, Resources
 from berth.predictor.core.forecast import Forecast
 
-QUICK = ("--repeats", "1", "--max-slowdown", "10")
+QUICK = ()
 SHOW = "#!/bin/sh\necho where=$SLURM_JOB_PARTITION tasks=$SLURM_NTASKS gpus=$SLURM_JOB_GPUS\n"
 
 

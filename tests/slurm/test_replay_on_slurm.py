@@ -145,16 +145,13 @@ def test_a_store_that_knows_nothing_is_one_sentence(ended: Ended, tmp_path: Path
     assert "Traceback" not in done.stderr
 
 
-def test_reservations_of_now_keep_nodes_from_jobs_of_the_past_and_of_now(ended: Ended) -> None:
+def test_reservations_keep_nodes_from_jobs_that_wait(ended: Ended) -> None:
     cluster = ended.cluster
     cluster.run(
         "scontrol", "create", "reservation", "ReservationName=service", "StartTime=now+3minutes",
         "Duration=60", "Nodes=cpu1,cpu2", "Users=root", "Flags=maint,ignore_jobs",
     )  # fmt: skip
     try:
-        # All of them ask for an hour and would run into it.
-        kept = ended.data("--accounting", "--reservations", "live")["replays"][0]
-        assert kept["makespan_s"] >= 3_600
         waits = cluster.sbatch("-p", "cpu", "-n", "1", "--mem=10", "-t", "30", script=SECOND).id
         live = ended.data("--live")
         assert live["left_out"] == {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_decision import (
     decided,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--workload", help="Show only those of this workload.")
 @click.option("--job", help="Explain the decision for this job id.")
 @click.option("--brief", is_flag=True, help="Show fewer columns, as squeue has them.")
-@table_json_option
+@json_option
 @store_options
 def decisions(
     decision: str | None,

@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from berth.plugin.cli.jobs.outcomes import days_option, last_days, say
-from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.outcomes.accuracy import newest_jobs, newest_only
 from berth.plugin.report.of_gain import gain_part
@@ -20,7 +20,7 @@ from berth.plugin.report.of_gain import gain_part
     help="Estimate against this place. Default: that of the reference partition.",
 )
 @days_option
-@table_json_option
+@json_option
 @store_options
 def gain(*, against: str | None, days: float, json_: bool, installation: Installation) -> None:
     """Show what placements saved or cost.

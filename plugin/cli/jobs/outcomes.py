@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
@@ -44,7 +44,7 @@ def last_days(days: float) -> tuple[float, float]:
 @click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000,
               help="With --jobs: list so many.")  # fmt: skip
 @click.option("--brief", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
-@table_json_option
+@json_option
 @store_options
 def outcomes(
     *,

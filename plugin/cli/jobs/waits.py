@@ -6,7 +6,7 @@ import time
 
 import click
 
-from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
@@ -16,7 +16,7 @@ from berth.policies.replay import Settings
 
 
 @click.command()
-@table_json_option
+@json_option
 @store_options
 def waits(*, json_: bool, installation: Installation) -> None:
     """Show how long a job that comes now would wait at each place of the site.

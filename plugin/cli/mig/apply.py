@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import counted
-from berth.plugin.cli.options import FILE, SentenceJson, json_option, seconds_of
+from berth.plugin.cli.options import FILE, json_option, seconds_of
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import ApplyReport, GpuPreview, previews, undoing
 from berth.plugin.mig.errors import Busy
@@ -127,9 +127,7 @@ def _listed(items: Iterable[Any]) -> str:
 @click.command(name="assert")
 @click.argument("file", type=FILE)
 @click.option("--selected-config", "-c", "selected", help="Name in a mig-parted file.")
-@click.option(
-    "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the differences as JSON."
-)
+@click.option("--json", "json_", is_flag=True, help="Print the differences as JSON.")
 def assert_(file: Path, selected: str | None, json_: bool) -> None:
     """Check that this machine's GPUs are cut as FILE says: a plan or mig-parted's YAML.
 

@@ -12,11 +12,10 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import (
     FILE,
     POSITIVE,
-    Rare,
     answer,
     bundles_option,
+    json_option,
     store_options,
-    table_json_option,
 )
 from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.installed_site import Installation
@@ -46,9 +45,7 @@ from berth.predictor.hardware.mig.slices import lookup
     help="What the best slice is best in.",
 )
 @click.option("--latency-limit-ms", type=float, help="Time that a batch may take at most, in ms.")
-@click.option(
-    "--price-per-hour", cls=Rare, type=float, help="Price of the whole GPU, for the aim cost."
-)
+@click.option("--price-per-hour", type=float, help="Price of the whole GPU, for the aim cost.")
 @click.option(
     "--fleet",
     "fleet_files",
@@ -56,22 +53,18 @@ from berth.predictor.hardware.mig.slices import lookup
     type=FILE,
     help="Only slices that this fleet has (berth.mig-fleet/1); may be repeated.",
 )
-@click.option(
-    "--recut", cls=Rare, is_flag=True, help="With --fleet: or slices that it can be cut to."
-)
+@click.option("--recut", is_flag=True, help="With --fleet: or slices that it can be cut to.")
 @click.option(
     "--jobs",
     "jobs_file",
     type=FILE,
     help="Write the slices it may have here, for berth mig plan (berth.mig-jobs/1).",
 )
-@click.option(
-    "--count", cls=Rare, type=POSITIVE, default=1, help="With --jobs: so many equal jobs."
-)
+@click.option("--count", type=POSITIVE, default=1, help="With --jobs: so many equal jobs.")
 @bundles_option
 @usual_workload_options
 @store_options
-@table_json_option
+@json_option
 def recommend(
     *,
     name: str,

@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import FILE, answer, table_json_option
+from berth.plugin.cli.options import FILE, answer, json_option
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.report.of_slices import (
     geometry_data,
@@ -37,7 +37,7 @@ from berth.policies.mig.documents import fleet_document, read_fleet
     "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
 )
 @click.option("--layouts", is_flag=True, help="With --gpu: list its maximal layouts, too.")
-@table_json_option
+@json_option
 def show(
     gpu: str | None,
     fleet_files: tuple[Path, ...],

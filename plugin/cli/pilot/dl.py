@@ -25,7 +25,7 @@ from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
 from berth.pilot.units import parse_bytes
-from berth.plugin.cli.options import COUNTS, FILE, PATH, POSITIVE, Listed, Rare, platform_option
+from berth.plugin.cli.options import COUNTS, FILE, PATH, POSITIVE, Listed, platform_option
 from berth.plugin.cli.pilot.common import progress
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.cli.workload.options import read_sizes
@@ -73,28 +73,18 @@ MEMORY_SHARE = 0.9
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option(
     "--input-shape",
-    cls=Rare,
     type=COUNTS,
     help="Shape of one input of a Python factory, as 3,224,224.",
 )
 @click.option(
-    "--optimizer",
-    cls=Rare,
-    type=click.Choice(["sgd", "adamw"]),
-    default="sgd",
-    help="Optimizer of a training step.",
-)
-@click.option(
     "--sm-percentage",
     "shares",
-    cls=Rare,
     type=COUNTS,
     default=(),
     help="Hold the run to such shares of the GPU (CUDA MPS), as 14,28,100.",
 )
 @click.option(
     "--warmup",
-    cls=Rare,
     type=click.IntRange(min=0),
     default=5,
     help="Runs before the measured ones.",
@@ -102,21 +92,18 @@ MEMORY_SHARE = 0.9
 @click.option("--repeats", type=POSITIVE, default=30, help="Measured runs.")
 @click.option(
     "--cool-down",
-    cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
     help="Seconds of rest before each part of a measurement.",
 )
 @click.option(
     "--energy-window",
-    cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
     help="Seconds of back-to-back runs to measure energy over; 0: none.",
 )
 @click.option(
     "--memory-limit",
-    cls=Rare,
     help="Memory limit of one measurement [default: 90 % of what is free].",
 )
 @click.option("--time-limit", type=click.FloatRange(min=0), help="Seconds for all of them.")
@@ -129,7 +116,6 @@ MEMORY_SHARE = 0.9
 )
 @click.option(
     "--advise",
-    cls=Rare,
     type=POSITIVE,
     metavar="N",
     help="Measure nothing: name the N MODELs that would tell most about --platform.",

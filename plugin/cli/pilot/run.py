@@ -25,7 +25,6 @@ from berth.plugin.cli.options import (
     UNNAMED_PLATFORM,
     WORDS,
     Listed,
-    Rare,
     platform_option,
     site_option,
 )
@@ -53,48 +52,39 @@ TARGETS = Listed("targets", Target)
 @click.option("--json", "json_", is_flag=True, help="Print the Profile as JSON.")
 @click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
 @click.option("--sizes", type=NUMBERS, default=(), help="Also time these sizes, as 100,200,400.")
-@click.option(
-    "--threads-sweep", cls=Rare, type=COUNTS, default=(), help="Also time with 1,2,4 threads."
-)
+@click.option("--threads-sweep", type=COUNTS, default=(), help="Also time with 1,2,4 threads.")
 @click.option("--repeats", default=3, help="Native runs; fewer of long ones, or if two agree.")
 @click.option("--time-limit", "time_limit_s", default=600.0, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
-    cls=Rare,
     default=10.0,
     help="Counting takes at most this times the native processor time (at least 5 s).",
 )
 @click.option(
     "--count-limit",
     "count_limit_s",
-    cls=Rare,
     default=60.0,
     help="Counting takes at most this much processor time (s): counts are then of the first part.",
 )
 @click.option(
     "--collectors",
-    cls=Rare,
     type=WORDS,
     default=(),
     help=f"Only these of {','.join(COLLECTORS.own())}.",
 )
 @click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
 @click.option("--runs-on", type=TARGETS, default=(), help="Say what it runs on: cpu, cuda, hip.")
-@click.option(
-    "--needs", cls=Rare, type=WORDS, default=(), help="Instruction sets that it needs, as avx512f."
-)
+@click.option("--needs", type=WORDS, default=(), help="Instruction sets that it needs, as avx512f.")
 @click.option("--threads", type=POSITIVE, help="Threads that it uses.")
 @click.option("--ranks", type=POSITIVE, help="MPI ranks that it uses.")
 @click.option(
     "--follows-shape",
-    cls=Rare,
     is_flag=True,
     help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
 )
 @click.option("--stdin", help="File to give as standard input [default: empty].")
 @click.option(
     "--in-place",
-    cls=Rare,
     is_flag=True,
     help="Run in the working folder itself, several times, not in private copies of it.",
 )
@@ -108,7 +98,6 @@ TARGETS = Listed("targets", Target)
 @click.option(
     "--replace",
     "replaces",
-    cls=Rare,
     is_flag=True,
     help="With --store: in place of a workload of that name.",
 )

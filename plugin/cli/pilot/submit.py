@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.cli.options import DIRECTORY, NODES, PATH, Rare, SentenceJson
+from berth.plugin.cli.options import DIRECTORY, NODES, PATH
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
@@ -38,7 +38,6 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option(
     "--spool",
-    cls=Rare,
     type=DIRECTORY,
     envvar="BERTH_SPOOL",
     help="Shared folder for profiles, where the nodes do not reach the store.",
@@ -55,23 +54,13 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--partition", "-p", help="Partition of the real job where the pilot decides nothing."
 )
-@click.option("--constraint", "-C", cls=Rare, help="Node features to keep.")
+@click.option("--constraint", "-C", help="Node features to keep.")
 @click.option("--account", "-A", help="Account to charge.")
-@click.option("--qos", cls=Rare, help="Quality of service.")
-@click.option("--pilot-time", cls=Rare, default="30m", help="Time limit of the pilot job.")
-@click.option(
-    "--give-up-after",
-    cls=Rare,
-    default="12h",
-    help="A pilot job that is not done by then is dropped; the real job then runs as asked.",
-)
-@click.option("--size", cls=Rare, help="See berth pilot run.")
-@click.option("--repeats", cls=Rare, help="See berth pilot run.")
-@click.option("--max-slowdown", cls=Rare, help="See berth pilot run.")
-@click.option("--runs-on", cls=Rare, help="See berth pilot run.")
-@click.option("--follows-shape", cls=Rare, is_flag=True, help="See berth pilot run.")
+@click.option("--qos", help="Quality of service.")
+@click.option("--pilot-time", default="30m", help="Time limit of the pilot job.")
+@click.option("--size", help="See berth pilot run.")
 @click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
-@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="Print the job ids as JSON.")
+@click.option("--json", "json_", is_flag=True, help="Print the job ids as JSON.")
 def submit(command: tuple[str, ...], **options: Any) -> None:
     """Measure COMMAND in a short job on the site's reference partition.
 

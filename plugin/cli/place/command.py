@@ -10,7 +10,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
+from berth.plugin.cli.options import Named, bundles_option, site_option
 from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.installed_site import Installation
@@ -42,41 +42,31 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option("--time-limit", help="Time limit, for example 90m or 12h.")
-@click.option(
-    "--finish-within", cls=Rare, help="Deadline from now, for --policy deadline, for example 6h."
-)
+@click.option("--finish-within", help="Deadline from now, for --policy deadline, for example 6h.")
 @click.option("--partition", help="Stay in this partition.")
-@click.option("--constraint", cls=Rare, help="Stay on nodes with these features.")
-@click.option("--gres", cls=Rare, help="GPU resources to keep, for example gpu:h100:1.")
+@click.option("--constraint", help="Stay on nodes with these features.")
+@click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
 @click.option(
     "--policy",
     type=Named(OBJECTIVES),
     metavar="OBJECTIVE",
     help="Objective to score by. Default: the site's.",
 )
-@click.option("--user", cls=Rare, help="Decide for this user. Default: you.")
+@click.option("--user", help="Decide for this user. Default: you.")
 @click.option("--account", help="Account to charge.")
-@click.option("--qos", cls=Rare, help="Quality of service to keep.")
-@click.option(
-    "--size", cls=Rare, type=float, help="Problem size, where it is not the measured one."
-)
+@click.option("--qos", help="Quality of service to keep.")
+@click.option("--size", type=float, help="Problem size, where it is not the measured one.")
 @site_option
 @click.option("--demo", is_flag=True, help="Use the demo site, whatever is installed.")
 @click.option(
     "--scheduler",
-    cls=Rare,
     type=Named(SCHEDULERS),
     default=None,
     help="Scheduler to write the line for. Default: the site's.",
 )
-@click.option(
-    "--jobspec", cls=Rare, is_flag=True, help="Print a jobspec, checked by Flux where it is here."
-)
 @bundles_option
-@click.option("--strict", cls=Rare, is_flag=True, help="Decide as the submit filter does.")
-@click.option(
-    "--state/--no-state", cls=Rare, default=True, help="Ask the scheduler for its present state."
-)
+@click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
+@click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
 @click.option(
     "--explain", is_flag=True, help="Show what each score is made of, and each time's sources."
 )
@@ -123,10 +113,6 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
         if command is None:
             raise BerthError(f"not submitted: {placing.decision.reason}")
         job_id = scheduler.submit(command)
-    if options["jobspec"] and command is not None:
-        job, edit = _job(words, found), placing.decision.edit
-        click.echo(scheduler.jobspec(job, request, edit, folder=Path.cwd()))
-        return
     if options["json_"]:
         answer = placement_data(placing, site, command)
         click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))

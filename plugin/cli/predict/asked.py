@@ -45,7 +45,6 @@ class PredictRequest:
     cores: int | None = None
     nodes: tuple[int, ...] = ()
     """Numbers of nodes to predict for; empty: the number in the workload's own run."""
-    known: tuple[str, ...] = ()
     stored: tuple[Profile, ...] = ()
     why: bool = False
     picture: Path | None = None
@@ -58,8 +57,7 @@ class PredictRequest:
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),
-            "--known": bool(self.known), "--picture": self.picture is not None,
-            "--roofline": self.roofline, "--carbon-intensity": self.carbon_g_per_kwh is not None,
+            "--picture": self.picture is not None, "--roofline": self.roofline,
             "--fine-tune": self.fine_tune is not None,
         }  # fmt: skip
         stray = next((name for name, on in given.items() if on and name not in allowed), None)

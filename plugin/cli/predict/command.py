@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import click
 
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import NODES, PATH, POSITIVE, Rare, bundles_option
+from berth.plugin.cli.options import NODES, PATH, POSITIVE, bundles_option
 from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
 from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.policies.carbon import HOUR_S
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware.by_sheet import place_named
@@ -33,9 +35,7 @@ RELATIVE = "berth.relative-bundle/1"
     help="Rank only these platforms, slices or accelerators (default: all known platforms).",
 )
 @click.option("--size", type=float, help="Programs: predict at this problem size.")
-@click.option(
-    "--cores", cls=Rare, type=POSITIVE, help="Programs: use so many cores of CPU platforms."
-)
+@click.option("--cores", type=POSITIVE, help="Programs: use so many cores of CPU platforms.")
 @click.option(
     "--nodes",
     type=NODES,
@@ -50,14 +50,7 @@ RELATIVE = "berth.relative-bundle/1"
     help="Site file, for its platforms and bundles.",
 )
 @bundles_option
-@click.option(
-    "--known",
-    cls=Rare,
-    multiple=True,
-    metavar="PLATFORM=PROFILE",
-    help="Programs: a profile of the same program run on PLATFORM.",
-)
-@click.option("--store", cls=Rare, help="Programs: use its profiles of the same program too.")
+@click.option("--store", help="Programs: use its profiles of the same program too.")
 @click.option(
     "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
 )
@@ -65,14 +58,7 @@ RELATIVE = "berth.relative-bundle/1"
     "--roofline", is_flag=True, help="Model graphs: show where the time goes and what would help."
 )
 @click.option(
-    "--carbon-intensity",
-    cls=Rare,
-    type=click.FloatRange(min=0),
-    help="Language models: grams of CO2 of a kWh.",
-)
-@click.option(
     "--fine-tune",
-    cls=Rare,
     metavar="full|lora|qlora[,no-checkpointing]",
     help="Language models: show the GPU memory of fine-tuning instead of serving.",
 )
@@ -91,7 +77,6 @@ def predict(
     bundles: tuple[Path, ...],
     store: str | None,
     others: tuple[Path, ...],
-    carbon_intensity: float | None,
     names: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -121,6 +106,8 @@ def predict(
         chosen = [place_named(name, platforms) for name in names]
         platforms |= {platform.name: platform for platform in chosen}
         names = tuple(platform.name for platform in chosen)
+    candidates = () if site is None else site.candidates
+    carbon = next((c.carbon for c in candidates if c.carbon is not None), None)
     asked = PredictRequest(
         path=file,
         workload=workload,
@@ -132,7 +119,7 @@ def predict(
         sizes=described.sizes,
         others=others,
         stored=_stored(store),
-        carbon_g_per_kwh=carbon_intensity,
+        carbon_g_per_kwh=None if carbon is None else carbon.mean(time.time(), HOUR_S),
         **options,
     )
     _view(workload, relative=relative)(asked)

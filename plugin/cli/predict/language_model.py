@@ -31,7 +31,7 @@ from berth.predictor.hardware.unit import Unit, get_unit, units
 def predict_llm(asked: PredictRequest) -> None:
     """Print accelerators ranked for a language model, including accelerators that are no
     platform of this site."""
-    asked.check("--carbon-intensity", "--picture", "--fine-tune")
+    asked.check("--picture", "--fine-tune")
     document = asked.workload.document
     assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
     config = document.config

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 def predict_program(asked: PredictRequest) -> None:
     """Print platforms ranked for a program by predicted time."""
-    asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--picture")
+    asked.check("a second file", "--size", "--cores", "--nodes", "--picture")
     measured = asked.workload.document
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     chosen = asked.chosen()
-    runs = read_elsewhere(measured, asked.known, asked.others, asked.platforms, asked.stored)
+    runs = read_elsewhere(measured, asked.others, asked.platforms, asked.stored)
     runs = {name: run for name, run in runs.items() if name in chosen}
     forecast = asked.forecast(chosen)
     on_a_node = one_node(measured)
@@ -175,13 +175,11 @@ def predict_relative(asked: PredictRequest) -> None:
     from berth.predictor.families.relative.predictor import predict_row
     from berth.predictor.families.relative.rows import row_of, values_of
 
-    asked.check("a second file", "--known")
+    asked.check("a second file")
     measured, model = asked.workload.document, load(asked.bundles[SCHEMA])
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     manifest = model.manifest
-    runs = read_elsewhere(
-        measured, asked.known, asked.others, dict.fromkeys(manifest.platforms), asked.stored
-    )
+    runs = read_elsewhere(measured, asked.others, dict.fromkeys(manifest.platforms), asked.stored)
     times_s = {name: run.runtime_s.mid for name, run in runs.items()}
     row = row_of(measured, manifest.counters, manifest.platforms, times_s)
     beside = values_of(measured, manifest.constants or ())
@@ -229,27 +227,18 @@ class OtherPlatformRun:
 
 def read_elsewhere(
     measured: Profile,
-    named: Sequence[str],
     others: Sequence[Path],
     platforms: Mapping[str, Platform | None],
     stored: Iterable[Profile] = (),
 ) -> dict[str, OtherPlatformRun]:
-    """Return the program's runs on other platforms, by platform: from ``PLATFORM=FILE`` words, then
-    from files, then from stored profiles.
+    """Return the program's runs on other platforms, by platform: from files, then from stored
+    profiles.
 
-    ``platforms``: known platforms by name; None: only the name is known. Raises UsageError for a
-    word of another form, an unknown platform, the platform of ``measured`` itself, a platform given
+    ``platforms``: known platforms by name; None: only the name is known. Raises UsageError for an
+    unknown platform, the platform of ``measured`` itself, a platform given
     twice, a run that did not complete, or another problem size.
     """
     runs: dict[str, OtherPlatformRun] = {}
-    for word in named:
-        name, equals, path = word.partition("=")
-        if not (equals and name and path):
-            raise UsageError(f"--known {word!r} is not PLATFORM=PROFILE")
-        profile = read_json(Path(path), Profile)
-        if profile.platform in platforms and profile.platform != name:
-            raise UsageError(f"{path} was measured on {profile.platform!r}, not on {name!r}")
-        _add(runs, measured, profile, name, platforms)
     for other in others:
         profile = read_json(other, Profile)
         _add(runs, measured, profile, profile.platform, platforms)

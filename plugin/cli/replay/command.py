@@ -18,16 +18,12 @@ from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastTrace, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
 from berth.plugin.replay.tables import (
-    present_reservations,
-    read_failures,
-    read_reservations,
     with_own_times,
 )
 from berth.plugin.replay.truth import (
     FORECASTS,
     OUTCOMES,
     TIMES,
-    Events,
     Truth,
     Variant,
     VariantReplays,
@@ -45,18 +41,14 @@ from berth.plugin.report.of_replay import (
 )
 from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler.past_jobs import summary
-from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.site.site import Site
 from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
+from berth.policies.replay import Recutting, Settings, Trace, one_pool
 from berth.policies.replay.changes import changed
-from berth.policies.replay.cluster import NodeFailure, Reservation
 from berth.policies.replay.settings import Backfill
 from berth.policies.settings import PolicySettings
 
-_DAY_S, _HOUR_S = 86_400.0, 3_600.0
-_LIVE = "live"
+_DAY_S = 86_400.0
 MOST_STARTS = 20
 """Maximum number of the present queue's jobs whose start is printed."""
 
@@ -77,7 +69,7 @@ def replay_command(options: ReplayOptions) -> None:
     Example:
       berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
       berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
-      berth replay --accounting --days 30 --site berth.toml --mtbf 90
+      berth replay --accounting --days 30 --site berth.toml
       berth replay --live --policy fastest
     """
     if options.live:
@@ -97,9 +89,8 @@ def replay_command(options: ReplayOptions) -> None:
         jobs = jobs.between(0.0, options.days * _DAY_S)
     place, jobs = _cluster(options, jobs)
     truth = _truth(options, jobs, place)
-    events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
-    found = list(replays_of(jobs, variants, truth, events, options.seeds))
+    found = list(replays_of(jobs, variants, truth, options.seeds))
     if not any(one.metrics.counts.replayed for one in found):
         why = "; ".join(counted(found[0].metrics.counts)[1:])
         hint = "is it the machine that they ran on? --cores N, or nodes with GPUs: --site FILE"
@@ -133,7 +124,7 @@ def replay_command(options: ReplayOptions) -> None:
             f"times elsewhere by {source}: known of {count} jobs"
             for source, count in truth.known.items()
         ]
-    report = replays_report(found, notes, most_users=options.users, brief=options.brief)
+    report = replays_report(found, notes, brief=options.brief)
     click.echo(report_text(report))
 
 
@@ -142,12 +133,10 @@ def _past(options: ReplayOptions) -> PastTrace:
         if options.trace is not None or options.format_ is not None:
             raise UsageError("--accounting asks the scheduler, without a TRACE")
         site = find_site(options.site_file)
-        return asked_jobs(site, options.days or 30.0, options.times, strict=options.strict)
+        return asked_jobs(site, options.days or 30.0, options.times)
     if options.trace is None:
         raise UsageError("replay which jobs?", hint="name a TRACE, or say --accounting or --live")
-    return past_jobs(
-        options.trace, options.format_, options.times, utc=options.utc, strict=options.strict
-    )
+    return past_jobs(options.trace, options.format_, options.times, utc=options.utc)
 
 
 def _write_html(path: Path, past: PastTrace, found: Sequence[VariantReplays]) -> None:
@@ -165,8 +154,7 @@ def _check_live(options: ReplayOptions) -> None:
     given = {
         "a TRACE": options.trace, "--accounting": options.accounting or None,
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
-        "--truth": options.truth or None, "--failures": options.failures, "--mtbf": options.mtbf,
-        "--reservations": options.reservations, "--recut": options.recut or None,
+        "--truth": options.truth or None, "--recut": options.recut or None,
         "--html": options.html, "--brief": options.brief or None,
     }  # fmt: skip
     for name, value in given.items():
@@ -199,7 +187,7 @@ def _truth(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Truth:
     store = None
     if {OUTCOMES, FORECASTS} & set(sources):
         store = Installation(options.site_file, options.store_url).store(create=False)
-    found = truth_of(jobs, place.cluster, sources, store=store, log_error=options.log_error)
+    found = truth_of(jobs, place.cluster, sources, store=store)
     if not any(found.known.values()):
         raise UsageError(
             f"{', '.join(sources)} know of no job how long it takes on another platform",
@@ -208,36 +196,9 @@ def _truth(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Truth:
     return found
 
 
-def _events(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Events:
-    wanted = (options.failures, options.reservations, options.mtbf)
-    if all(one is None for one in wanted):
-        return Events()
-    if place.site is None:
-        raise UsageError("nodes break and are reserved, not cores", hint="give --site FILE")
-    first_s = float(jobs.submit_s[0]) if len(jobs) else 0.0
-    failures: tuple[NodeFailure, ...] = ()
-    reservations: tuple[Reservation, ...] = ()
-    if options.failures is not None:
-        failures = read_failures(options.failures, place.cluster, first_s, utc=options.utc)
-    if options.reservations == _LIVE:
-        reservations = _present(place.site)
-    elif options.reservations is not None:
-        file = Path(options.reservations)
-        reservations = read_reservations(file, place.cluster, first_s, utc=options.utc)
-    mean_s = None if options.mtbf is None else options.mtbf * _DAY_S
-    return Events(failures, reservations, mean_s, options.repair * _HOUR_S)
-
-
-def _present(site: Site) -> tuple[Reservation, ...]:
-    scheduler = open_scheduler(site)
-    return present_reservations(scheduler.reservations(), scheduler.read(), site.candidates)
-
-
 def _variants(options: ReplayOptions, place: SiteCluster, jobs: Trace) -> list[Variant]:
     """Return the variants to simulate: each backfill method on the original and the changed
     cluster, with GPU repartitioning, and under each policy."""
-    half_life = options.fair_share
-    priority = None if half_life is None else Multifactor(half_life_s=half_life * _DAY_S)
     there = [("", place)]
     if options.changes:
         after = changed(place.cluster, options.changes)
@@ -251,15 +212,12 @@ def _variants(options: ReplayOptions, place: SiteCluster, jobs: Trace) -> list[V
     plain = not options.policies or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s))
     found = []
     for backfill in options.backfills or [Backfill.EASY.value]:
-        settings = Settings(
-            Backfill(backfill), priority, kill_at_limit=not options.no_kill,
-            kill_at_memory=not options.no_kill, requeue_failed=not options.no_requeue,
-        )  # fmt: skip
+        settings = Settings(Backfill(backfill))
         for words, one in there:
             ways = [(f"{backfill}{words}", settings)]
             if options.recut and one.cluster.sliced:
-                recutting = Recutting(cost_s=options.recut_cost)
-                ways.append((f"{backfill}{words}, re-cut", replace(settings, recutting=recutting)))
+                recutting = replace(settings, recutting=Recutting())
+                ways.append((f"{backfill}{words}, re-cut", recutting))
             for name, way in ways:
                 found += [Variant(name, one, way)] if plain else []
                 for policy in options.policies:

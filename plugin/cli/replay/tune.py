@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, site_option
+from berth.plugin.cli.options import DIRECTORY, PATH, seconds_of, site_option
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import Scheduler
@@ -33,6 +33,9 @@ from berth.policies.tuning.parameters import PARAMETERS, chosen
 from berth.policies.tuning.storage import Progress
 
 FOLDER = "tune"
+FIRST_SHARE = 0.125
+"""Part of the training time after which hopeless trials are stopped: an eighth of it orders trials
+as the whole does."""
 
 
 def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -56,14 +59,11 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
               help="Settings to try [all but time_margin and max_interval_ratio]: "
               f"{', '.join(PARAMETERS)}.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, help="Settings to try.")
-@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.5,
+@click.option("--train", "train_share", type=click.FloatRange(0.1, 0.9), default=0.5,
               help="Part of the time that trains; the rest tests.")  # fmt: skip
-@click.option("--first", "first_share", cls=Rare, type=click.FloatRange(0.0, 1.0), default=0.125,
-              help="Part of the training time in which hopeless trials are "
-              "stopped; 0: none is.")  # fmt: skip
 @click.option("--folder", type=DIRECTORY, default=FOLDER,
               help="Where everything is kept; workers must see it.")  # fmt: skip
-@click.option("--storage", cls=Rare, help="URL of a database instead of the folder's journal.")
+@click.option("--storage", help="URL of a database instead of the folder's journal.")
 @click.option(
     "--workers", type=click.IntRange(1, 10_000), default=1, help="Processes or jobs that try them."
 )
@@ -71,10 +71,9 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
               help="Submit the workers there. Default: start processes here.")  # fmt: skip
 @click.option("--time-limit", "time_limit_s", callback=_seconds, default="4h",
               help="Time limit of each submitted worker.")  # fmt: skip
-@click.option("--account", "-A", cls=Rare, help="Account to charge submitted workers to.")
-@click.option("--qos", cls=Rare, help="Quality of service of submitted workers.")
-@click.option("--seed", cls=Rare, type=int, default=0, help="Seed of the search.")
-@click.option("--option", "options", cls=Rare, multiple=True, metavar="KEY=VALUE",
+@click.option("--account", "-A", help="Account to charge submitted workers to.")
+@click.option("--qos", help="Quality of service of submitted workers.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
               help="Setting of the replay; see berth replay.")  # fmt: skip
 @click.option("--join", type=DIRECTORY,
               help="Work for the tune in this folder, and nothing else.")  # fmt: skip
@@ -180,9 +179,8 @@ def _order(
         metrics=metrics,
         trials=options["trials"],
         train_s=train_s,
-        first_s=options["first_share"] * train_s,
+        first_s=FIRST_SHARE * train_s,
         storage=options["storage"] or str(folder.absolute() / JOURNAL),
-        seed=options["seed"],
         options=given,
     )
 

@@ -31,7 +31,7 @@ from berth.plugin.calibrate.state import (
     is_ours,
     program_bundle,
 )
-from berth.plugin.cli.options import DIRECTORY, Rare, as_seconds, site_option, table_json_option
+from berth.plugin.cli.options import DIRECTORY, as_seconds, json_option, site_option
 from berth.plugin.cli.train.training_input import command_line
 from berth.plugin.report.parts import Part
 from berth.plugin.report.progress_bars import saying
@@ -57,8 +57,6 @@ from berth.plugin.site_file import SITE_FILE, find_site
     default=3,
     help="Measure so many nodes of each kind.",
 )
-@click.option("--at-once", type=click.IntRange(1, 1000), default=8,
-              help="Measure at most so many nodes at a time.")  # fmt: skip
 @click.option("--time-limit", "time_limit_s", callback=as_seconds, default="30m",
               help="Time limit of each job.")  # fmt: skip
 @click.option(
@@ -70,16 +68,15 @@ from berth.plugin.site_file import SITE_FILE, find_site
 )
 @click.option(
     "--results",
-    cls=Rare,
     type=DIRECTORY,
     help="Folder that compute nodes see, too. Default: calibration/ beside the site file.",
 )
-@click.option("--account", "-A", cls=Rare, help="Account to charge.")
-@click.option("--qos", cls=Rare, help="Quality of service.")
-@click.option("--links/--no-links", cls=Rare, default=True,
+@click.option("--account", "-A", help="Account to charge.")
+@click.option("--qos", help="Quality of service.")
+@click.option("--links/--no-links", default=True,
               help="Measure what connects two free nodes of a kind.")  # fmt: skip
-@click.option("--again", cls=Rare, is_flag=True, help="Measure again what was measured already.")
-@table_json_option
+@click.option("--again", is_flag=True, help="Measure again what was measured already.")
+@json_option
 def calibrate(
     *,
     site_file: Path | None,

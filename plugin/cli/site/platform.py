@@ -9,7 +9,7 @@ import click
 
 from berth.pilot.documents import Document, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import PATH, SentenceJson, answer, json_option, table_json_option
+from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.report.of_platform import devices_table, platforms_table, processors_table
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.by_sheet import like
@@ -40,7 +40,7 @@ def platform() -> None:
 @_FOLDER
 @click.option("--devices", is_flag=True, help="List accelerators by their data sheets instead.")
 @click.option("--processors", is_flag=True, help="List CPUs by their data sheets instead.")
-@table_json_option
+@json_option
 def list_platforms(
     name: str | None, folder: Path | None, devices: bool, processors: bool, json_: bool
 ) -> None:
@@ -68,9 +68,7 @@ def list_platforms(
 @platform.command(epilog="Example: berth site platform show lassen-v100")
 @click.argument("name")
 @_FOLDER
-@click.option(
-    "--json", cls=SentenceJson, is_flag=True, expose_value=False, help="Print JSON, as always here."
-)
+@click.option("--json", is_flag=True, expose_value=False, help="Print JSON, as always here.")
 def show(name: str, folder: Path | None) -> None:
     """One platform as JSON, by its name or any name of its accelerator.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.cli.options import PATH, answer, json_option, table_json_option
+from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.report.of_bundle import (
     DIFFERENCES,
     bundle_report,
@@ -59,7 +59,7 @@ def verify(folder: Path, *, json_: bool) -> None:
 @bundle.command(epilog="Example: berth train bundle diff old-bundle new-bundle")
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
-@table_json_option
+@json_option
 def diff(first: Path, second: Path, json_: bool) -> None:
     """What differs between two bundles: data, figures, widths of intervals, files.
 

@@ -12,7 +12,7 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import PATH, answer, table_json_option
+from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.cli.train.training_input import (
     SiteInput,
     command_line,
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from berth.predictor.families.relative.bundle import RelativeManifest
     from berth.predictor.learning.relative.family import TimesLearner
 
+SEED = 0
+"""Seed of the training."""
+SEED = 0
+"""Seed of the training."""
 TASKS = ("programs", "models", "relative-performance")
 
 
@@ -51,8 +55,7 @@ TASKS = ("programs", "models", "relative-performance")
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option("--out", type=PATH, required=True, help="Folder of the new bundle.")
 @click.option("--reference", help="With --task relative-performance: where programs are piloted.")
-@click.option("--seed", type=int, default=0, help="Seed of the training.")
-@table_json_option
+@json_option
 def train(
     *,
     profiles: tuple[Path, ...],
@@ -61,7 +64,6 @@ def train(
     platform: str | None,
     out: Path,
     reference: str | None,
-    seed: int,
     json_: bool,
 ) -> None:
     """Learn from PROFILES, the site's own runs.
@@ -80,14 +82,14 @@ def train(
             raise UsageError(
                 "no PROFILES are given", hint="profiles of programs on several platforms"
             )
-        manifest = train_relative(site, out, seed)
+        manifest = train_relative(site, out)
         from berth.plugin.report.of_bundle import trained_part  # noqa: PLC0415 - onnxruntime
         from berth.predictor.learning.relative.figures import MeanSpeedup  # noqa: PLC0415
         from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
 
         figures = {
             manifest.family: dict(manifest.figures),
-            MeanSpeedup().name: baseline_figures(site.rows, seed),
+            MeanSpeedup().name: baseline_figures(site.rows, SEED),
         }
         document = {
             "bundle": manifest.id, "rows": manifest.training.rows, "platform": None,
@@ -116,7 +118,7 @@ def train(
 def train_relative(
     site: SiteInput,
     out: Path,
-    seed: int,
+    seed: int = SEED,
     sources: Mapping[str, str] | None = None,
     family: TimesLearner | None = None,
 ) -> RelativeManifest:

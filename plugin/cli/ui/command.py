@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import ToolMissing, UsageError
-from berth.plugin.cli.options import Rare, store_options
+from berth.plugin.cli.options import store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.site_file import SITE_FILE
 
@@ -24,16 +24,12 @@ _folder = click.Path(path_type=Path, exists=True)
 @click.option("--demo", is_flag=True, help="Show the demo site, whatever is installed.")
 @click.option(
     "--no-token",
-    cls=Rare,
     is_flag=True,
     help="On a loopback address: let everybody on this machine look. Default: a token.",
 )
-@click.option(
-    "--host", "hosts", cls=Rare, multiple=True, help="Another name that the page may be asked by."
-)
+@click.option("--host", "hosts", multiple=True, help="Another name that the page may be asked by.")
 @click.option(
     "--root-path",
-    cls=Rare,
     default="",
     help="Path under which a reverse proxy has it, for example /berth.",
 )
@@ -44,7 +40,6 @@ _folder = click.Path(path_type=Path, exists=True)
 @click.option(
     "--admin",
     "admins",
-    cls=Rare,
     multiple=True,
     help="With --user-header: a user who sees all jobs.",
 )

@@ -14,11 +14,9 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import (
     PATH,
-    Rare,
     bundles_option,
     json_option,
     store_options,
-    table_json_option,
 )
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
@@ -76,25 +74,21 @@ SHOWN = 5
 )
 @click.option(
     "--for-file",
-    cls=Rare,
     type=PATH,
     help="Jobs that name this file (--comment=berth-file:PATH) run it, whatever their script.",
 )
-@click.option(
-    "--argument", "arguments", cls=Rare, multiple=True, help="The script's arguments, in order."
-)
-@click.option("--size", cls=Rare, type=float, help="Problem size that the script runs.")
+@click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
+@click.option("--size", type=float, help="Problem size that the script runs.")
 @click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
 @click.option("--share", is_flag=True, help="Ask that it serve all users, not only you.")
 @click.option(
     "--follows-shape",
-    cls=Rare,
     is_flag=True,
     help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
 )
 @workload_options
 @bundles_option
-@table_json_option
+@json_option
 @store_options
 def add(
     file: Path,
@@ -186,7 +180,7 @@ def add(
 
 
 @click.command(name="list")
-@table_json_option
+@json_option
 @store_options
 def list_(*, json_: bool, installation: Installation) -> None:
     """List the workloads of the store.
@@ -208,7 +202,7 @@ def list_(*, json_: bool, installation: Installation) -> None:
 
 @click.command()
 @click.argument("name")
-@table_json_option
+@json_option
 @store_options
 def show(name: str, *, json_: bool, installation: Installation) -> None:
     """Show one workload: what it is, what is predicted of it, which scripts use it.

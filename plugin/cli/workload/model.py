@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import PATH, answer, table_json_option
+from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.cli.workload.options import read_sizes
 from berth.plugin.report.of_graph import graph_report
 from berth.predictor.graphs.front_ends.any_model import of_path
@@ -17,7 +17,7 @@ from berth.predictor.graphs.summary import summarise
 @click.argument("path", metavar="MODEL", type=PATH)
 @click.option("--batch", type=int, help="Samples at once (default: 1, or the model's fixed batch).")
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
-@table_json_option
+@json_option
 def model(path: Path, batch: int | None, sizes: tuple[str, ...], json_: bool) -> None:
     """Operations, parameters and bytes of MODEL, operator by operator.
 

@@ -11,7 +11,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
 from berth.pilot.units import whole_number
-from berth.plugin.cli.options import POSITIVE, Rare, seconds_of
+from berth.plugin.cli.options import POSITIVE, seconds_of
 from berth.plugin.workloads.files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ _NOT_PREDICTED = {
     ),
 }
 """Error and hint for keys that contain one of these words."""
-_RUNTIME = Rare(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h.")
+_RUNTIME = click.Option(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h.")
 _USUAL: tuple[click.Option, ...] = (
     click.Option(["--mode"], type=click.Choice(("inference", "training")),
                  help=f"{_GRAPHS} one run, or a training step [inference]."),
@@ -57,20 +57,24 @@ _USUAL: tuple[click.Option, ...] = (
 )  # fmt: skip
 _ALL: tuple[click.Option, ...] = (
     *_USUAL,
-    Rare(["--dim"], multiple=True, help=f"{_GRAPHS} NAME=SIZE or AXIS=SIZE of an open dimension."),
-    Rare(["--tokens"], metavar="IN,OUT",
-         help=f"{_MODELS} tokens of a prompt and of an answer [1024,128]."),
-    Rare(["--framework"], help=f"{_MODELS} what serves them [vllm]."),
-    Rare(["--quantise"], metavar="BITS|weights=BITS,cache=BITS",
-         help=f"{_MODELS} weights in so many bits [the checkpoint's], KV cache [fp16]; "
-              f"of {', '.join(BITS)}."),
-    Rare(["--parallel"], metavar="KIND=N,...",
-         help=f"{_MODELS} tensor=N GPUs that share layers, pipeline=N stages of layers, expert=N "
-              "groups of experts. These and graphs: data=N copies, of a graph one on each GPU."),
-    Rare(["--serving"], metavar="KEY=VALUE,...",
-         help=f"{_MODELS} options of the server, as vLLM calls them: "
-              "max_num_seqs, gpu_memory_utilization, max_num_batched_tokens, prefix_hit_rate."),
-    Rare(["--runs-on"], help="Devices it can run on, of cpu,cuda,hip. Default: the file's."),
+    click.Option(["--dim"], multiple=True,
+                 help=f"{_GRAPHS} NAME=SIZE or AXIS=SIZE of an open dimension."),
+    click.Option(["--tokens"], metavar="IN,OUT",
+                 help=f"{_MODELS} tokens of a prompt and of an answer [1024,128]."),
+    click.Option(["--framework"], help=f"{_MODELS} what serves them [vllm]."),
+    click.Option(["--quantise"], metavar="BITS|weights=BITS,cache=BITS",
+                 help=f"{_MODELS} weights in so many bits [the checkpoint's], KV cache [fp16]; "
+                      f"of {', '.join(BITS)}."),
+    click.Option(["--parallel"], metavar="KIND=N,...",
+                 help=f"{_MODELS} tensor=N GPUs that share layers, pipeline=N stages of "
+                      "layers, expert=N groups of experts. These and graphs: data=N copies, of a "
+                      "graph one on each GPU."),
+    click.Option(["--serving"], metavar="KEY=VALUE,...",
+                 help=f"{_MODELS} options of the server, as vLLM calls them: "
+                      "max_num_seqs, gpu_memory_utilization, max_num_batched_tokens, "
+                      "prefix_hit_rate."),
+    click.Option(["--runs-on"],
+                 help="Devices it can run on, of cpu,cuda,hip. Default: the file's."),
     _RUNTIME,
 )  # fmt: skip
 

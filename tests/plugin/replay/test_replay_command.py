@@ -100,12 +100,11 @@ def test_a_change_that_cannot_be_says_why(trace: Path, site: Path, change: str, 
     assert words in failure(trace, "--site", site, "--set", change).message
 
 
-def test_broken_lines_are_counted_shown_and_refused_where_asked(trace: Path) -> None:
+def test_broken_lines_are_counted_and_shown(trace: Path) -> None:
     trace.write_text(SWF + "5 4 nonsense\n6 -4 0 5 1 -1 -1 1 5 -1 1 2 1 -1 1 -1 -1 -1\n")
     text = run(trace, "--cores", 4).output
     assert "2 lines could not be read" in text
     assert "line 6: 3 fields where SWF has 18" in text
-    assert "2 lines are broken" in failure(trace, "--cores", 4, "--strict").message
 
 
 def test_what_cannot_be_replayed_is_one_sentence(trace: Path, site: Path, tmp_path: Path) -> None:
@@ -164,11 +163,6 @@ def test_policies_place_the_jobs_of_a_trace_by_its_times(tmp_path: Path, gpus: P
     assert one["jobs"] == 2  # 10 s on the V100, 10 s on the P100
     assert one["mean_finish_s"] == 10
     assert one["makespan_s"] == 15
-    noisy = replays(trace, "--site", gpus, "--policy", "fastest", "--log-error", 1, "--seeds", 3)[
-        "easy, fastest"
-    ]
-    low, high = noisy["intervals"]["mean_finish_s"]  # type: ignore[index]
-    assert low <= noisy["mean_finish_s"] <= high  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -270,8 +264,4 @@ def test_a_line_for_each_replay_fits_a_terminal(trace: Path) -> None:
     header = next(n for n, line in enumerate(lines) if line.startswith("REPLAY"))
     assert [line.split()[0] for line in lines[header + 1 :]] == ["fcfs", "easy", "conservative"]
     assert max(map(len, lines[header:])) <= 80
-    chosen = run(trace, "--cores", 4, *ways, "--brief", "--columns", "replay,fairness").output
-    assert "REPLAY        FAIRNESS" in chosen
-    assert "WAIT" not in chosen
-    assert run(trace, "--cores", 4, *ways, "--columns", "replay,fairness").output == chosen
     assert "without --brief" in failure("--live", "--brief").message

@@ -79,64 +79,6 @@ def failure(*arguments: object) -> BerthError:
     return error
 
 
-def test_a_node_that_breaks_delays_or_loses_its_jobs(tmp_path: Path, site: Path) -> None:
-    jobs = trace(tmp_path, job(1, 0, 100), job(2, 0, 100))
-    table = tmp_path / "failures.csv"
-    table.write_text("nodes,begin,end\nthin[1],+50,+80\n")
-    found = replays(jobs, "--site", site, "--failures", table)["easy"]
-    assert found["counts"]["requeued"] == 1  # type: ignore[index]
-    assert found["makespan_s"] == 180  # begins again at 80 s
-    lost = run(jobs, "--site", site, "--failures", table, "--no-requeue").output
-    assert "1 lost with a node that broke" in lost
-
-
-def test_random_failures_are_drawn_by_seed(tmp_path: Path, site: Path) -> None:
-    jobs = trace(tmp_path, *(job(n, 300 * n, 500) for n in range(40)))
-    asked = (jobs, "--site", site, "--mtbf", 0.02, "--repair", 0.1)
-    once, again = replays(*asked), replays(*asked)
-    assert once == again
-    assert once["easy"]["counts"]["requeued"] > 0  # type: ignore[index,operator]
-    several = replays(*asked, "--seeds", 3)["easy"]
-    low, high = several["intervals"]["mean_wait_s"]  # type: ignore[index]
-    assert low < several["mean_wait_s"] < high  # type: ignore[operator]
-    assert "more than 100000 times" in failure(*asked[:-3], 1e-9, "--repair", 1).message
-
-
-def test_reserved_nodes_take_no_jobs_that_would_run_into_it(tmp_path: Path, site: Path) -> None:
-    jobs = trace(tmp_path, job(1, 0, 100), job(2, 0, 100))
-    table = tmp_path / "reserved.csv"
-    table.write_text('nodes,begin,end\n"thin[0,1]",+500,2023-11-14T22:30:00\n')
-    found = replays(jobs, "--site", site, "--reservations", table)["easy"]
-    # Each asks for 600 s and would run into it: they wait for its end, 1000 s after the first.
-    assert found["mean_wait_s"] == 1000
-    assert replays(jobs, "--site", site)["easy"]["mean_wait_s"] == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a,b\n", "another header"),
-        ("nodes,begin,end\nthick,+1,+2\n", "no kind of nodes 'thick'"),
-        ("nodes,begin,end\nthin[2],+1,+2\n", "has 2 nodes"),
-        ("nodes,begin,end\nthin[a],+1,+2\n", "no kind of nodes"),
-        ("nodes,begin,end\nthin[0-],+1,+2\n", "names no nodes"),
-        (f"nodes,begin,end\nthin[{'9' * 4_400}],+1,+2\n", "names no nodes"),
-        ("nodes,begin,end\nthin,+2,+1\n", "ends before it begins"),
-        ("nodes,begin,end\nthin,soon,+1\n", "'soon' is no time"),
-    ],
-)
-def test_a_table_of_nodes_that_cannot_be_says_where(
-    tmp_path: Path, site: Path, text: str, words: str
-) -> None:
-    jobs, table = trace(tmp_path, job(1, 0, 10)), tmp_path / "table.csv"
-    table.write_text(text)
-    for option in ("--failures", "--reservations"):
-        error = failure(jobs, "--site", site, option, table)
-        assert words in error.message
-        assert "line" in str(error)
-    assert "--site" in str(failure(jobs, "--cores", 4, "--failures", table).hint)
-
-
 def test_reservations_of_slurm_are_read() -> None:
     text = (
         "ReservationName=maint StartTime=2026-12-01T08:00:00 EndTime=2026-12-01T18:00:00 "
@@ -205,7 +147,6 @@ def test_jobs_that_need_more_memory_than_they_get_are_counted(tmp_path: Path, si
     found = replays(jobs, "--site", site)["easy"]
     assert (found["killed_memory"], found["killed"]) == (1, 0)
     assert "killed by memory" in run(jobs, "--site", site).output
-    assert replays(jobs, "--site", site, "--no-kill")["easy"]["killed_memory"] == 0
 
 
 def test_users_who_lose_are_named(tmp_path: Path, site: Path) -> None:
@@ -267,7 +208,7 @@ def test_what_if_gpus_were_cut(tmp_path: Path, site: Path) -> None:
         trace(tmp_path, *rows), "--site", site, "--times", times, "--policy", "fastest",
         "--set", "nodes.a100.mig=1",
     )  # fmt: skip
-    found = replays(*asked, "--recut", "--recut-cost", 30)
+    found = replays(*asked, "--recut")
     assert set(found) == {
         "easy", "easy, fastest", "easy, changed", "easy, changed, fastest",
         "easy, changed, re-cut", "easy, changed, re-cut, fastest",
@@ -275,7 +216,7 @@ def test_what_if_gpus_were_cut(tmp_path: Path, site: Path) -> None:
     cut = found["easy, changed, re-cut, fastest"]
     assert cut["counts"]["ended"] == 30  # type: ignore[index]
     assert cut["recuts"] > 0  # for jobs that are expected, as a slice would do for them
-    assert cut["drained_gpu_h"] == pytest.approx(cut["recuts"] * 30 / 3600)  # type: ignore[operator]
+    assert cut["drained_gpu_h"] == pytest.approx(cut["recuts"] * 60 / 3600)  # type: ignore[operator]
     assert "slices" in str(failure(*asked[:-2], "--recut").hint)
 
 

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 from ui_store import decision
 
-from berth.plugin.cli.every_command import prepared
-from berth.plugin.cli.jobs.decisions import decisions
+from berth.plugin.cli.command_line import berth
 from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
@@ -32,20 +31,17 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
     record = replace(decision(1), ranked=json.dumps([ROW]))
     store = Store.open(tmp_path / "store.db")
     store.decisions.add([record])
-    command = prepared(decisions)
+    asked = ["jobs", "decisions", record.id, "--store", store.name]
 
     def shown(*words: str) -> str:
-        done = CliRunner().invoke(
-            command, [record.id, "--store", store.name, *words], catch_exceptions=False
-        )
-        return done.stdout
+        return CliRunner().invoke(berth, words, catch_exceptions=False).stdout
 
-    screen, csv = shown(), shown("--format", "csv")
+    screen, csv = shown(*asked), shown("--csv", *asked)
     assert "POWER" in screen
     assert "350 W" in screen
     assert csv.splitlines()[0].endswith(",power_w")
     assert csv.splitlines()[1].endswith(",350.0")
-    assert json.loads(shown("--json"))["ranked"][0]["power_w"] == 350.0
+    assert json.loads(shown(*asked, "--json"))["ranked"][0]["power_w"] == 350.0
     page = html(job_report(of_decision.DecidedJob(record), None, pictures=False), made_by="test")
     assert "Power</th>" in page
     assert "350 W</td>" in page

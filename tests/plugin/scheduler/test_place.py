@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from fake_commands import FakeCommands
 
 from berth.pilot.documents import write_json
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Invocation, Profile, Provenance, RunsOn, Runtime, Target
 from berth.plugin.cli.place import command
@@ -352,10 +352,3 @@ def test_the_line_is_fluxs_where_the_scheduler_is(profile: str, tmp_path: Path) 
     assert answer["command"][:2] == ["flux", "submit"]
     assert answer["command"][-2:] == ["./lu", "big one"]
     assert "--setattr=user.berth.workload=lu" in answer["command"]
-
-
-def test_a_jobspec_is_printed_and_only_for_flux(profile: str) -> None:
-    spec = json.loads(run(profile, "--scheduler", "flux", "--jobspec", "--no-state").output)
-    assert spec["version"] == 1
-    assert spec["tasks"][0]["command"] == ["./lu", "big one"]
-    assert isinstance(run(profile, "--jobspec").exception, UsageError)

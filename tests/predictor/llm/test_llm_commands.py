@@ -62,7 +62,7 @@ def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture
 def test_a_table_says_what_is_not_verified(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("predict", config, "--platform", "h100-80gb", "--carbon-intensity", 300) == 0
+    assert run("predict", config, "--platform", "h100-80gb") == 0
     out = capsys.readouterr().out
     assert "8.03 billion" in out
     assert "unverified" in out

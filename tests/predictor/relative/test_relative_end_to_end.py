@@ -113,7 +113,7 @@ def test_what_the_command_says_is_what_the_trainer_says(place) -> None:
 
 
 def test_a_run_elsewhere_is_given_back(place) -> None:
-    found = by_platform(predicted(place, "--known", f"gpu={place / 'gpu.json'}"))
+    found = by_platform(predicted(place, str(place / "gpu.json")))
     assert found["gpu"]["basis"] == "measured"
     assert found["gpu"]["runtime_s"]["mid"] == pytest.approx(SECONDS["gpu"](WORK, FAR))
 
@@ -131,7 +131,6 @@ def test_a_program_unlike_all_others_is_abstained_from(place) -> None:
         (("--size", "8"), "--size means nothing for"),
         (("--cores", "8"), "--cores means nothing for"),
         (("--platform", "moon"), "does not know the platform 'moon'"),
-        (("--known", "moon=x.json"), "x.json"),
         (("--picture", "why.svg"), "--picture means nothing for"),
     ],
 )
