@@ -152,7 +152,7 @@ def loss_of(move: Move, gate: GateSettings) -> Exclusion | None:
 def _time(move: Move, gate: GateSettings) -> Exclusion | None:
     """Never less time than the job asked for, or than it gets by default where it was submitted."""
     own_s, there_s = move.own.time_limit_s, move.there.time_limit_s
-    if gate.shorter_limit or there_s >= own_s:
+    if Code.LESS_TIME in gate.allow or there_s >= own_s:
         return None
     before = "no time limit" if math.isinf(own_s) else format_seconds(own_s)
     return Exclusion(
@@ -170,7 +170,7 @@ def _interruption(move: Move, gate: GateSettings) -> Exclusion | None:
     as_safe = there.priority_tier >= own.priority_tier and there.interruption <= own.interruption
     if own.preemptible is not None and as_safe:
         return None
-    if gate.preemptible and not move.request.needs.never_requeue:
+    if Code.PREEMPTIBLE in gate.allow and not move.request.needs.never_requeue:
         return None
     return Exclusion(Code.PREEMPTIBLE, there.preemptible)
 
@@ -181,7 +181,7 @@ def _priority(move: Move, gate: GateSettings) -> Exclusion | None:
     is_lower = there.priority_tier < own.priority_tier or (
         there.priority_factor < own.priority_factor
     )
-    if gate.lower_priority or not is_lower:
+    if Code.LOWER_PRIORITY in gate.allow or not is_lower:
         return None
     return Exclusion(
         Code.LOWER_PRIORITY, "its jobs have a lower priority than those of the job's own queue"
@@ -194,7 +194,7 @@ def _sharing(move: Move, gate: GateSettings) -> Exclusion | None:
     own, there = (each.jobs_per_core for each in rules)
     shares = there > max(1, own) or (move.request.needs.exclusive and there > 0 and own == 0)
     shares = shares or (rules[0].by_user and not (rules[1].by_user or rules[1].exclusive))
-    if gate.shared_cores or not shares:
+    if Code.SHARED_CORES in gate.allow or not shares:
         return None
     return Exclusion(Code.SHARED_CORES, "its jobs share nodes or cores, whatever they ask for")
 
@@ -208,7 +208,7 @@ def _nodes(move: Move, gate: GateSettings) -> Exclusion | None:
         return Exclusion(
             Code.PART_OF_NODE, "it gives parts of nodes, and the job's own queue gives whole ones"
         )
-    if gate.whole_nodes:
+    if Code.WHOLE_NODES in gate.allow:
         return None
     return Exclusion(
         Code.WHOLE_NODES, "it gives, and bills, whole nodes, which the job did not ask for"
@@ -219,7 +219,10 @@ def _cores(move: Move, gate: GateSettings) -> Exclusion | None:
     """As many physical cores: threads of a core do not count as cores where they did not."""
     own, there = move.own.rules, move.there.rules
     needs, asked = move.request.needs, move.request.resources
-    if move.there.cpus_per_core > move.own.cpus_per_core and not gate.hardware_threads:
+    if (
+        move.there.cpus_per_core > move.own.cpus_per_core
+        and Code.HARDWARE_THREADS not in gate.allow
+    ):
         return Exclusion(
             Code.HARDWARE_THREADS,
             "it counts hardware threads as cores: the job would get fewer cores",
@@ -237,7 +240,7 @@ def _cores(move: Move, gate: GateSettings) -> Exclusion | None:
 def _memory(move: Move, gate: GateSettings) -> Exclusion | None:
     """Never less memory by default."""
     own, there = move.own.memory_bytes_per_node, move.there.memory_bytes_per_node
-    if gate.less_memory or there >= own or math.isinf(own):
+    if Code.LESS_MEMORY in gate.allow or there >= own or math.isinf(own):
         return None
     return Exclusion(
         Code.LESS_MEMORY,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from pydantic import AliasChoices, Field
 
@@ -69,6 +70,13 @@ class FitSettings(Document):
         return self.mode is not Mode.OFF
 
 
+Allowance: TypeAlias = Literal[
+    "less-time", "preemptible", "lower-priority", "shared-cores", "whole-nodes",
+    "hardware-threads", "less-memory",
+]  # fmt: skip
+"""The codes (``policies/codes.py``) of losses that a site may allow."""
+
+
 class GateSettings(Document):
     """`[gate]`: what a moved job may lose against the partition where it was submitted."""
 
@@ -79,26 +87,13 @@ class GateSettings(Document):
         description="most times that the job may be billed (`TRESBillingWeights`, else CPUs), for "
         "its predicted time where that is known",
     )
-    shorter_limit: bool = Field(
-        False, description="jobs without a time limit may get a partition's shorter one"
+    allow: tuple[Allowance, ...] = Field(
+        (),
+        description="losses that a moved job may have all the same: `less-time` (jobs without a "
+        "time limit may get a partition's shorter one), `preemptible` (other jobs may interrupt "
+        "it, unless it says `--no-requeue`), `lower-priority`, `shared-cores`, `whole-nodes`, "
+        "`hardware-threads` (instead of cores), `less-memory` (by default)",
     )
-    preemptible: bool = Field(
-        False,
-        description="other jobs may interrupt it (`PriorityTier` with `PreemptMode`, `Preempt` of "
-        "a QOS), unless it says `--no-requeue`",
-    )
-    lower_priority: bool = Field(False, description="a lower `PriorityTier`")
-    shared_cores: bool = Field(
-        False, description="nodes or cores shared with other jobs (`OverSubscribe=FORCE`)"
-    )
-    whole_nodes: bool = Field(
-        False,
-        description="whole nodes for a job that asked for parts (`OverSubscribe=EXCLUSIVE`)",
-    )
-    hardware_threads: bool = Field(
-        False, description="hardware threads instead of cores, so that it gets fewer cores"
-    )
-    less_memory: bool = Field(False, description="less memory by default")
     added_gpus: bool = Field(
         True, description="GPUs for a job that asks for none, where they are predicted to be best"
     )

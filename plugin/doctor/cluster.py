@@ -139,13 +139,16 @@ def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
 _OF_THE_GATE = {
     Code.LESS_MEMORY: "set the default memory of {auto} to the smallest of the others "
     "(DefMemPerCPU)",
-    Code.LESS_TIME: "set the default time limit of {auto} (DefaultTime), or gate.shorter_limit",
+    Code.LESS_TIME: "set the default time limit of {auto} (DefaultTime), or "
+    'gate.allow = ["less-time"]',
     Code.BILLS_MORE: "give {auto} the billing weights of the others (TRESBillingWeights), or set "
     "gate.bill_factor",
-    Code.LOWER_PRIORITY: "give {auto} the lowest PriorityTier of all, or set gate.lower_priority",
+    Code.LOWER_PRIORITY: "give {auto} the lowest PriorityTier of all, or set "
+    'gate.allow = ["lower-priority"]',
     Code.WHOLE_NODES: "give {auto} OverSubscribe=EXCLUSIVE if all partitions have it, or set "
-    "gate.whole_nodes",
-    Code.HARDWARE_THREADS: "set gate.hardware_threads if its jobs may get threads for cores",
+    'gate.allow = ["whole-nodes"]',
+    Code.HARDWARE_THREADS: 'set gate.allow = ["hardware-threads"] if its jobs may get threads '
+    "for cores",
 }
 """What to do where the gate keeps a job from a queue because of how the auto queue is set up."""
 

@@ -60,15 +60,15 @@ WEIGHTS = QueueBounds(billing_weights=(("cpu", 10.0), ("gres/gpu", 100.0)))
         ({}, {"preemptible": "owners"}, "preemptible", "preemptible"),
         ({"preemptible": "owners"}, {"preemptible": "owners"}, None, None),
         ({"preemptible": "a", "priority_tier": 2}, {"preemptible": "a"}, "preemptible", None),
-        ({}, {"priority_tier": 0}, "lower-priority", "lower_priority"),
+        ({}, {"priority_tier": 0}, "lower-priority", "lower-priority"),
         ({}, {"priority_tier": 9}, None, None),
-        ({}, {"jobs_per_core": 2}, "shared-cores", "shared_cores"),
+        ({}, {"jobs_per_core": 2}, "shared-cores", "shared-cores"),
         ({}, {"jobs_per_core": 1}, None, None),
         ({"jobs_per_core": 4}, {"jobs_per_core": 2}, None, None),
         ({}, {"exclusive": True}, "whole-nodes", None),
         ({"exclusive": True}, {}, "part-of-node", None),
         ({"exclusive": True}, {"exclusive": True}, None, None),
-        ({}, {"cpus_per_core": 2}, "hardware-threads", "hardware_threads"),
+        ({}, {"cpus_per_core": 2}, "hardware-threads", "hardware-threads"),
         ({}, {"billing_weights": (("cpu", 2.0),)}, "bills-more", None),
         ({}, {"billing_weights": (("cpu", 1.0), ("mem", 0.0))}, None, None),
         ({"billing_weights": (("cpu", 2.0),)}, {}, None, None),
@@ -81,7 +81,9 @@ def test_each_rule_of_a_queue_is_compared_with_the_jobs_own(
     job = submitted(QueueBounds(**own))
     assert loss(job, QueueBounds(**there)) == code
     if key is not None:
-        assert loss(job, QueueBounds(**there), GateSettings(**{key: True})) is None
+        assert (
+            loss(job, QueueBounds(**there), GateSettings.model_validate({"allow": [key]})) is None
+        )
 
 
 def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> None:
@@ -94,13 +96,13 @@ def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> 
     )
     forced = QueueBounds(jobs_per_core=1)
     assert loss(asks, forced) == "shared-cores"  # Slurm ignores --exclusive there
-    allowed = GateSettings(whole_nodes=True, bill_factor=4.0)
+    allowed = GateSettings(allow=("whole-nodes",), bill_factor=4.0)
     assert loss(submitted(), whole, allowed) is None
     assert loss(submitted(), whole, allowed.model_copy(update={"bill_factor": 3.9})) == "bills-more"
 
 
 def test_a_job_that_must_not_start_again_is_never_where_others_interrupt_it() -> None:
-    allowed = GateSettings(preemptible=True)
+    allowed = GateSettings(allow=("preemptible",))
     assert loss(submitted(), SAFE, allowed) is None
     job = submitted(needs=Demands(never_requeue=True))
     assert loss(job, SAFE, allowed) == "preemptible"
@@ -123,7 +125,7 @@ def test_never_less_time(
     place = cpu(max_time_s=longest_s)
     assert loss(job, QueueBounds(), place=place) == code
     assert loss(job, QueueBounds(max_time_s=longest_s), place=cpu(max_time_s=None)) == code
-    assert loss(job, QueueBounds(), GateSettings(shorter_limit=True), place=place) is None
+    assert loss(job, QueueBounds(), GateSettings(allow=("less-time",)), place=place) is None
 
 
 @pytest.mark.parametrize(("per_core", "code"), [(2000, None), (4000, None), (1000, "less-memory")])
