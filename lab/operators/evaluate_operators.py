@@ -9,15 +9,12 @@ import numpy as np
 from berth.pilot.errors import ToolMissing
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
-from berth.predictor.hardware.device import Numbers
-from berth.predictor.hardware.unit import unit_named
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Result
 from lab.ground.figures import figures
 from lab.ground.report import Report, results_section
 from lab.operators import operator_bundle, whole_models
-from lab.operators.fit_operators import FULL, Size, fit, launches
+from lab.operators.fit_operators import FULL, Size, fit
 from lab.operators.operator_bundle import (
     HALF_WIDTH,
     MODEL_WIDTH,
@@ -26,17 +23,15 @@ from lab.operators.operator_bundle import (
     width_figures,
 )
 from lab.operators.operator_rows import Rows, rows
-from lab.operators.silicon_held_out import choose_power, left_out, own_split, width_of, without
+from lab.operators.silicon_held_out import choose_power, left_out, width_of, without
 from lab.operators.whole_models import COMPILED, Predicted
 
-OWN = "NeuSight's own split"
 LEFT_OUT = "silicon left out"
 MODELS = "whole models, silicon left out"
-MODELS_OWN = "whole models, NeuSight's own split"
 IMAGES = "image models, no row of them fitted"
-OURS, ROOFLINE = "physics x utilisation", "roofline"
-UNSEEN = ("l4-24gb", "a100-pcie-80gb")
-"""Without a training row in NeuSight's split."""
+OURS = "physics x utilisation"
+SHIPPED_GPUS = ("l4-24gb", "a100-pcie-80gb")
+"""GPUs whose figures stand on the model card."""
 CLASSES: Mapping[str, tuple[str, ...]] = {
     "bmm": ("bmm",), "linear": ("linear",), "convolution": ("conv",), "softmax": ("softmax",),
     "layer norm": ("ln",),
@@ -44,7 +39,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
                      "tanh"),
 }  # fmt: skip
 SHOWN = ("rows", "median_error", "mean_error", "bias")
-STEPS = 10
+STEPS = 9
 
 
 def operators_report(
@@ -52,13 +47,8 @@ def operators_report(
 ) -> Report:
     """Return the whole report; sections without their data or libraries are named in its notes."""
     given = rows()
-    own, own_fit = own_split(seed, size)
-    advance("own split")
-    train = given[~given.test]
-    results = _by_part(OWN, OURS, _classes(own.rows, own.seconds))
-    results += _by_part(OWN, ROOFLINE, _classes(own.rows, roofline(train, own.rows)))
     held = left_out(seed, size, advance)
-    results += _by_part(LEFT_OUT, OURS, _classes(held.rows, held.seconds))
+    results = _by_part(LEFT_OUT, OURS, _classes(held.rows, held.seconds))
     skipped: dict[str, str] = {}
     widths: dict[str, float] = {}
     for group, width in group_widths(held).items():
@@ -66,8 +56,6 @@ def operators_report(
     try:
         apart = whole_models.language_models(lambda chip: without(chip, seed, size))
         results += _models(MODELS, apart)
-        of_own = whole_models.language_models(lambda _: own_fit)
-        results += _models(MODELS_OWN, of_own[of_own.gpu == UNSEEN[0]])
         plain = apart[apart.part != COMPILED]
         widths |= width_figures(MODEL_WIDTH, width_of(plain.measured / plain.predicted, plain.gpu))
     except ToolMissing as missing:
@@ -85,7 +73,7 @@ def operators_report(
     advance("image models")
     power = {
         name: f"{constants.watts:g} W, exponent {constants.gamma:g}"
-        for name, constants in {**own.power, **held.power}.items()
+        for name, constants in held.power.items()
     }
     return _report(seed, results, power, widths, skipped)
 
@@ -101,7 +89,7 @@ def _report(
         f"{one.split}, {one.rows_of.replace(': ', ', ')}: {name} error": value
         for one in results
         if one.family == OURS
-        and (one.rows_of.split(":")[0] in UNSEEN or one.split in (MODELS, IMAGES))
+        and (one.rows_of.split(":")[0] in SHIPPED_GPUS or one.split in (MODELS, IMAGES))
         for name, value in (
             ("median", one.figures.median_error), ("mean", one.figures.mean_error)
         )
@@ -173,15 +161,3 @@ def evaluate(options: Options) -> Report:
     """Report operators, whole models and image models on GPUs that nothing was fitted on."""
     with step_bar("evaluating", STEPS) as advance:
         return operators_report(options.seed, advance)
-
-
-def roofline(train: Rows, test: Rows) -> Floats:
-    """Return [n] launch and the roof: nothing but a launch for each operator is fitted."""
-    _, typical = launches(train)
-    found = np.array([typical[str(op)] for op in test.operator])
-    for gpu in np.unique(test.gpu):
-        of = np.flatnonzero(test.gpu == gpu)
-        found[of] += roof_seconds(
-            test.calls[of], Places.of([unit_named(str(gpu))], Numbers.FP32, PowerLimit(1.0, 0.0))
-        )[0]
-    return found

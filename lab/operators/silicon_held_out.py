@@ -1,9 +1,7 @@
 """Predictions of GPUs that nothing was fitted or chosen on.
 
-Two splits. NeuSight's own: its training rows are fitted, its test rows predicted; the L4 and the
-A100 80 GB have test rows alone. Silicon left out: everything measured on one kind of silicon is
-predicted from all rows of the others. In both, the power law is chosen by leaving out one kind of
-silicon of the training rows after the other (nested).
+Everything measured on one kind of silicon is predicted from all rows of the others. The power law
+is chosen by leaving out one kind of silicon of those rows after the other (nested).
 """
 
 from __future__ import annotations
@@ -37,25 +35,20 @@ class Held:
     rows: Rows
     seconds: Floats
     power: Mapping[str, PowerLimit]
-    """The chosen power limit, by left-out silicon; NeuSight's own split is under ``own``."""
-
-    @property
-    def errors(self) -> Floats:
-        """Return [n] |predicted / measured - 1|"""
-        return np.asarray(np.abs(self.seconds / self.rows.seconds - 1))
+    """The chosen power limit, by left-out silicon."""
 
 
-def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLimit:
+def choose_power(seed: int, without: str | None = None) -> PowerLimit:
     """Return the limit with the least median error of products on silicon left out.
 
-    ``without``: this silicon, that nothing is chosen on. ``own``: from NeuSight's training rows.
+    ``without``: this silicon, that nothing is chosen on.
     """
-    others = [str(chip) for chip in np.unique(_products(own).chip) if chip != without]
+    others = [str(chip) for chip in np.unique(_products().chip) if chip != without]
     scores = []
     for limit in POWER_LIMITS:
         pairs = (frozenset({chip} | ({without} if without else set())) for chip in others)
         found = [
-            _median_errors(limit, pair, seed, own)[chip]
+            _median_errors(limit, pair, seed)[chip]
             for chip, pair in zip(others, pairs, strict=True)
         ]
         scores.append(float(np.mean(found)))
@@ -63,18 +56,15 @@ def choose_power(seed: int, without: str | None = None, *, own: bool = False) ->
 
 
 @cache
-def _products(own: bool) -> Rows:
+def _products() -> Rows:
     given = rows()
-    chosen = np.isin(given.calls.kind, KINDS[OperatorGroup.PRODUCTS])
-    return given[chosen & ~given.test] if own else given[chosen]
+    return given[np.isin(given.calls.kind, KINDS[OperatorGroup.PRODUCTS])]
 
 
 @cache
-def _median_errors(
-    limit: PowerLimit, out: frozenset[str], seed: int, own: bool
-) -> dict[str, float]:
+def _median_errors(limit: PowerLimit, out: frozenset[str], seed: int) -> dict[str, float]:
     """Return the median error of each silicon of ``out``, when all of it was left out."""
-    given = _products(own)
+    given = _products()
     leaving = np.isin(given.chip, sorted(out))
     fitted = fit(given[~leaving], limit, seed, QUICK, (OperatorGroup.PRODUCTS,))
     found = {}
@@ -91,16 +81,6 @@ def _some(given: Rows, seed: int) -> Rows:
             found = np.flatnonzero((given.gpu == gpu) & (given.calls.kind == kind))
             taken.append(rng.permutation(found)[:_SCORED])
     return given[np.concatenate(taken)]
-
-
-@cache
-def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
-    """Return NeuSight's test rows predicted from its training rows, and the fit."""
-    given = rows()
-    train, test = given[~given.test], given[given.test]
-    power = choose_power(seed, own=True)
-    fitted = fit(train, power, seed, size)
-    return Held(test, fitted.seconds(test), {"own": power}), fitted
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Error against samples: each device in turn new, then each of some families of models.
+"""Error against samples, each device in turn new.
 
 A *platform* is, as in the thesis (section 7.5.4), a device with its software (precision, compiler,
 memory layout, version of torch): all rows of the device are held out, ``k`` rows of a stack are
@@ -19,11 +19,10 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.transfer.cases import Codes
 from berth.predictor.families.graph.transfer.posterior import TransferWidth
-from berth.predictor.learning.graphs.posterior import JointLatencies
 from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split
 from lab.ground.table import Floats
-from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
+from lab.transfer.platform_kernel import ARCHITECTURES, learn
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS, Guess, Method
 
@@ -35,10 +34,9 @@ SPLIT = (
     f"architectures in no test; unseen models: {THIRDS.count} folds over architectures"
 )
 SEEN, UNSEEN = "seen elsewhere", "seen nowhere"
-PROCESS, ADVISED = METHODS[0].name, "process, advised"
+PROCESS = METHODS[0].name
 WIDTHS = (UNSEEN, PROCESS)
 """What intervals are taken from."""
-FAMILIES = ("vit", "swin", "convnext", "efficientnet", "resnet", "regnet")
 _FOR_TAU = 400
 
 
@@ -63,11 +61,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class FewShot:
-    """All curves; ``families``: (family, rows, points without and with samples)."""
+    """All curves."""
 
     samples: tuple[int, ...]
     curves: tuple[Curve, ...]
-    families: tuple[tuple[str, int, tuple[Point, ...]], ...]
 
     def mean(self, what: tuple[str, str], *, gpu: bool) -> Curve | None:
         """Over devices of the kind."""
@@ -95,7 +92,7 @@ class FewShot:
 
 def steps(table: Measured) -> int:
     """Return how often ``evaluate_few_shot`` calls ``advance``."""
-    return len(np.unique(table.device)) * (1 + (THIRDS.count or 0)) + len(_families(table))
+    return len(np.unique(table.device)) * (1 + (THIRDS.count or 0))
 
 
 def evaluate_few_shot(
@@ -107,7 +104,7 @@ def evaluate_few_shot(
     most: int = ARCHITECTURES,
     advance: Callable[..., None] = lambda *_: None,
 ) -> FewShot:
-    """Return every method on every device; the process on every family.
+    """Return every method on every device.
 
     Raises UsageError where so many ``samples`` leave no other model to test.
     """
@@ -117,7 +114,6 @@ def evaluate_few_shot(
         kernel = learn(known, seed=seed, most=most)
         everything = np.arange(len(new))
         guesses = {one.name: one.fit(known, new.cases, kernel) for one in methods}
-        joint = fit(known, kernel).joint(new.cases)
         advance()
         tests = {SEEN: [_Part(everything, everything, guesses)], UNSEEN: []}
         for fold in THIRDS.folds(new, seed):
@@ -129,12 +125,7 @@ def evaluate_few_shot(
             curves += [
                 _curve(new, parts, (models, one.name), samples, seed=seed) for one in methods
             ]
-        curves.append(_curve(new, tests[SEEN], (SEEN, ADVISED), samples, seed=seed, advised=joint))
-    families = []
-    for name in _families(table):
-        families.append(_family(table, name, samples[-1], seed=seed, most=most))
-        advance()
-    return FewShot(samples, tuple(curves), tuple(families))
+    return FewShot(samples, tuple(curves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +150,11 @@ def _curve(
     samples: tuple[int, ...],
     *,
     seed: int,
-    advised: JointLatencies | None = None,
 ) -> Curve:
     errors: dict[int, list[Floats]] = {}
 
     def one(count: int, draw: int) -> Figures:
-        rows, guess = _predicted(new, parts, what, count, seed=(seed, draw), advised=advised)
+        rows, guess = _predicted(new, parts, what, count, seed=(seed, draw))
         if not len(rows):
             raise UsageError(
                 f"{count} samples of {new.device[0]} leave no other model to test",
@@ -173,7 +163,7 @@ def _curve(
         errors.setdefault(count, []).append(np.abs(guess - new.residual[rows]))
         return _figures(new, rows, guess)
 
-    points = curve(samples, 1 if advised else DRAWS, one)
+    points = curve(samples, DRAWS, one)
     widths = tuple(float(np.quantile(np.concatenate(errors[k]), LEVEL)) for k in samples)
     return Curve(str(new.device[0]), bool(new.cases.gpu[0]), *what, points, widths)
 
@@ -185,41 +175,17 @@ def _predicted(
     count: int,
     *,
     seed: tuple[int, int],
-    advised: JointLatencies | None = None,
 ) -> tuple[Codes, Floats]:
     _, method = what
     rows, guesses = [], []
     for part in parts:
-        guess = part.guesses[PROCESS if advised else method]
+        guess = part.guesses[method]
         for place, stack in enumerate(np.unique(new.stack).tolist()):
             mine = np.flatnonzero(new.stack == stack)
             pool = np.intersect1d(part.pool, mine)
-            if advised:
-                given = advised.advised(pool, count)
-            else:
-                given = np.random.default_rng([*seed, place]).permutation(pool)[:count]
+            given = np.random.default_rng([*seed, place]).permutation(pool)[:count]
             test = np.intersect1d(part.test, mine)
             test = test[~np.isin(new.architecture[test], new.architecture[given])]
             rows.append(test)
             guesses.append(guess(given, new.residual[given])[test])
     return np.concatenate(rows), np.concatenate(guesses)
-
-
-def _families(table: Measured) -> list[str]:
-    return [name for name in FAMILIES if name in set(table.family.tolist())]
-
-
-def _family(
-    table: Measured, family: str, most_samples: int, *, seed: int, most: int
-) -> tuple[str, int, tuple[Point, ...]]:
-    """No row and ``most_samples`` rows of a family, of all devices together, by the process."""
-    known, new = table[table.family != family], table[table.family == family]
-    joint = fit(known, learn(known, seed=seed, most=most)).joint(new.cases, new_platform=False)
-
-    def one(count: int, draw: int) -> Figures:
-        given = np.random.default_rng([seed, draw]).permutation(len(new))[:count]
-        test = np.flatnonzero(~np.isin(new.architecture, new.architecture[given]))
-        return _figures(new, test, joint.moved(given, new.residual[given]).mean[test])
-
-    enough = len(np.unique(new.architecture)) > most_samples
-    return family, len(new), curve((0, most_samples) if enough else (0,), DRAWS, one)

@@ -15,7 +15,6 @@ from lab.ground.figures import Point
 from lab.ground.report import Report, Section
 from lab.transfer import evaluate_transfer, new_machine, transfer_bundle, transfer_cases
 from lab.transfer.evaluate_transfer import (
-    ADVISED,
     PROCESS,
     SEEN,
     SPLIT,
@@ -26,7 +25,7 @@ from lab.transfer.new_machine import SPLIT as NEW_SPLIT
 from lab.transfer.transfer_methods import METHODS
 
 KINDS = ((True, "GPUs"), (False, "CPUs"))
-NAMES = (*(one.name for one in METHODS), ADVISED)
+NAMES = tuple(one.name for one in METHODS)
 
 
 def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) -> Report:
@@ -52,15 +51,6 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
     sections.append(Section(
         f"Our own runs: {NEW_SPLIT}", ("runs", *machine_counts), machine_rows,
     ))  # fmt: skip
-    family_rows = [
-        (name, str(rows), str(p.samples), p.cell(), f"{p.mean.median_error:.1%}",
-         f"{p.mean.kendall_tau:.2f}")
-        for name, rows, points in found.families for p in points
-    ]  # fmt: skip
-    sections.append(Section(
-        "New family of models, process, rows of all devices",
-        ("family", "rows", "samples", "Acc(10 %), mean", "median", "tau"), family_rows,
-    ))  # fmt: skip
     return Report(
         "Latency on a new platform by samples",
         (f"Split: {SPLIT}.",
@@ -68,7 +58,7 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
         tuple(sections),
         {
             "split": SPLIT, "samples": found.samples, "curves": found.curves,
-            "families": found.families, "new_machine": machine,
+            "new_machine": machine,
             "widths": [width.model_dump() for width in found.widths()],
         },
         after=("Methods: " + "; ".join(f"{one.name}: {one.what}" for one in METHODS) + ".",),

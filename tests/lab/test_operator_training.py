@@ -86,7 +86,7 @@ def alone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Rows:
         monkeypatch.setattr(module, "rows", lambda: rows)
     monkeypatch.setattr(held_out, "QUICK", TINY)
     monkeypatch.setattr(held_out, "POWER_LIMITS", held_out.POWER_LIMITS[:2])
-    for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
+    for kept in (held_out._products, held_out._median_errors, held_out.without):
         kept.cache_clear()
     return rows
 
@@ -94,7 +94,7 @@ def alone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Rows:
 @pytest.fixture(scope="module", autouse=True)
 def _forget() -> None:
     yield
-    for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
+    for kept in (held_out._products, held_out._median_errors, held_out.without):
         kept.cache_clear()
 
 
@@ -130,17 +130,6 @@ def test_silicon_that_is_left_out_is_not_learnt_from(
     assert (before.seconds[of] == after.seconds[of]).all()
     assert before.power["GA100"] == after.power["GA100"]
     assert (before.seconds[~of] != after.seconds[~of]).any()
-
-
-def test_test_rows_are_not_learnt_from(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, _ = held_out.own_split(0, TINY)
-    slow = replace(alone, seconds=np.where(alone.test, 9.0, 1.0) * alone.seconds)
-    monkeypatch.setattr(held_out, "rows", lambda: slow)
-    for kept in (held_out._products, held_out._median_errors, held_out.own_split):
-        kept.cache_clear()
-    after, _ = held_out.own_split(0, TINY)
-    assert (before.seconds == after.seconds).all()
-    assert (after.errors != before.errors).all()
 
 
 def test_a_width_weighs_each_gpu_the_same() -> None:
@@ -195,32 +184,22 @@ def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> Report:
     return run.operators_report(0, size=TINY)
 
 
-def test_an_evaluation_names_splits_baselines_and_what_it_left_out(
+def test_an_evaluation_names_splits_and_what_it_left_out(
     evaluated: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {(one.split, one.family) for one in evaluated.data["results"]}
-    assert found == {
-        (run.OWN, run.OURS), (run.OWN, run.ROOFLINE),
-        (run.LEFT_OUT, run.OURS),
-    }  # fmt: skip
+    assert found == {(run.LEFT_OUT, run.OURS)}
     assert set(evaluated.data["skipped"]) == {run.MODELS, run.IMAGES}
-    assert set(evaluated.data["power"]) == {"own", "GA100", "TU104", "GV100"}
+    assert set(evaluated.data["power"]) == {"GA100", "TU104", "GV100"}
     monkeypatch.setattr(run, "evaluate", lambda *_: evaluated)
     asked = ["operators", "--report", str(tmp_path)]
     result = CliRunner().invoke(lab, asked)
     assert result.exit_code == 0, result.output
-    assert "NeuSight's own split" in result.output
+    assert "silicon left out" in result.output
     assert "left out, image models" in result.output
     told = json.loads((tmp_path / "evaluation.json").read_text())["shipped"]
     assert training.named_width(told, OperatorGroup.VECTORS) is not None
     assert training.named_width(told, training.MODEL_WIDTH) is None
-
-
-def test_the_roofline_is_never_slower_than_a_launch_and_its_roof(
-    evaluated: Report,
-) -> None:
-    of = [one for one in evaluated.data["results"] if one.family == run.ROOFLINE]
-    assert all(one.figures.bias < 1 for one in of if one.rows_of.endswith("linear"))
 
 
 def test_a_changed_or_incomplete_bundle_is_refused(written: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from lab.transfer.transfer_cases import timm_cases
 from lab.transfer.transfer_methods import METHODS
 
 SAMPLES = (0, 32)
-FAMILIES = ("vit", "swin", "efficientnet", "resnet", "regnet")
 DRAWN = "drawn"
 
 
@@ -23,10 +22,6 @@ def figures(work: Work) -> dict[str, float]:
     made |= _of_curve(found, True, UNSEEN, "gpu.unseen")
     made |= _of_curve(found, False, SEEN, "cpu.seen")
     del made["cpu.seen.0.within"]  # hardly a row: not in the documentation
-    for family, _, points in found.families:
-        if family in FAMILIES:
-            (without, *_) = (point for point in points if point.samples == 0)
-            made[f"family.{family}.mape"] = without.mean.mean_error
     own = {point.samples: point.mean for point in evaluate_new_machine(seed=work.seed)[DRAWN]}
     made["own.0.mape"] = own[0].mean_error
     made["own.32.mape"] = own[32].mean_error

@@ -8,20 +8,16 @@ from lab.operators.evaluate_operators import (
     IMAGES,
     LEFT_OUT,
     MODELS,
-    MODELS_OWN,
     OURS,
-    OWN,
     operators_report,
 )
 
 PLAIN = "inference and training"
 SHOWN = {
-    "own-l4": (OWN, "l4-24gb: all"),
     "left-out-l4": (LEFT_OUT, "l4-24gb: all"),
     "left-out-a100": (LEFT_OUT, "a100-pcie-80gb: all"),
     "left-out-t4": (LEFT_OUT, "t4-16gb: all"),
     "left-out-mi100": (LEFT_OUT, "mi100-32gb: all"),
-    "models-own-l4": (MODELS_OWN, f"l4-24gb: {PLAIN}"),
     "models-l4": (MODELS, f"l4-24gb: {PLAIN}"),
     "models-a100-40": (MODELS, f"a100-pcie-40gb: {PLAIN}"),
     "models-a100-80": (MODELS, f"a100-pcie-80gb: {PLAIN}"),
@@ -35,13 +31,11 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Return mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
+    """Return mean errors. Raises BerthError where a data set is missing."""
     found = operators_report(work.seed, work.advance)
     for section, missing in found.data["skipped"].items():
         raise BerthError(f"{section}: {missing}")
     ours = {
         (one.split, one.rows_of): one.figures for one in found.data["results"] if one.family == OURS
     }
-    made = {f"{name}.mean": ours[key].mean_error for name, key in SHOWN.items()}
-    made["own-l4.median"] = ours[SHOWN["own-l4"]].median_error
-    return made
+    return {f"{name}.mean": ours[key].mean_error for name, key in SHOWN.items()}

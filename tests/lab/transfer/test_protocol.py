@@ -80,11 +80,7 @@ def test_samples_help_and_every_device_and_way_is_there(found: evaluate_transfer
     assert curve is not None
     assert curve.points[-1].mean.mean_error < curve.points[0].mean.mean_error
     assert {one.device for one in found.curves} == {"3090", "5090", "i7_12700h"}
-    assert {one.method for one in found.curves} == {
-        "process",
-        "roofline",
-        evaluate_transfer.ADVISED,
-    }
+    assert {one.method for one in found.curves} == {"process", "roofline"}
     assert all(p.low.within_10 <= p.mean.within_10 <= p.high.within_10 for p in curve.points)
 
 
