@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-OF_TRACES = ("replay", "tune")
-LONG = ("emulation", "month")
+OF_TRACES = ("replay",)
+LONG = ("month",)
 COUNTED = ("sizes",)
 """Not measured: counted, by `make sizes`."""
 

@@ -1,4 +1,4 @@
-"""GNN + language model beside the GNN alone and the shipped process, on the same few rows.
+"""GNN + language model beside the shipped process, on the same few rows.
 
 The base learns from rows of neither the device nor the family that is held out. Each method then
 learns from the same rows of the group and is tested on the same rows of the group's other models.
@@ -25,13 +25,12 @@ from lab.ground.table import Floats, Places
 from lab.latency import timm_runs
 from lab.latency.timm_runs import Graphs, Runs
 from lab.published.graph_language.corpus import published
-from lab.published.graph_language.gnn_baseline import GnnBaseline
 from lab.published.graph_language.language_config import AdaptConfig, LanguageConfig
 from lab.published.graph_language.stages import Stages
 from lab.transfer.platform_kernel import fit, learn
 from lab.transfer.transfer_cases import measured_cases
 
-GNN, LANGUAGE = "GNN", "GNN + language model"
+LANGUAGE = "GNN + language model"
 PROCESS = "few-shot: process"
 SHOWN = ("rows", "mean_error", "median_error", "within_10")
 Baselines = Callable[[Stages, AdaptConfig], dict[str, Floats]]
@@ -55,14 +54,13 @@ class Result:
 
 def results(stages: Stages, baselines: Baselines | None = None) -> list[Result]:
     """Train what is not trained yet; return every method on every group."""
-    runs, gnn = stages.corpus.runs, GnnBaseline(stages)
+    runs = stages.corpus.runs
     table = []
     for adaptation in stages.config.adapt:
         fold = stages.rows_of(adaptation)
         predicted: list[tuple[str, int, Floats]] = []
         for before in (True, False):
             count = 0 if before else len(fold.train)
-            predicted.append((GNN, count, gnn.predict(adaptation, before=before)))
             predicted.append((LANGUAGE, count, stages.predict(adaptation, before=before)))
         if baselines is not None:
             cheap = baselines(stages, adaptation)

@@ -17,7 +17,6 @@ from torch.nn import functional
 from torch_geometric.data import Data
 
 from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, Kind, mean_nodes
-from lab.published.networks import perceptron
 
 
 def gin(layers: int, width: int) -> Encoder:
@@ -119,20 +118,3 @@ class Projection(nn.Module):
         """Return [graphs, token width] of root mean square ``size``, from [graphs, code width]."""
         scaled: Tensor = self.norm(self.layers(graph_codes)) * self.size
         return scaled
-
-
-class Regressor(nn.Module):
-    """The GNN alone: log seconds from a graph's code and totals and a run's settings."""
-
-    def __init__(self, encoder: Encoder, statics: int, context: int, width: int) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.context = nn.Linear(context, width)
-        self.head = perceptron((encoder.settings.width + statics + width, width, width, 1))
-
-    def forward(self, batch: Data, at: Tensor, statics: Tensor, context: Tensor) -> Tensor:
-        """Return [rows] log seconds; ``at`` [rows] is each row's graph in the batch."""
-        known = torch.relu(self.context(context))
-        rows = torch.cat([codes(self.encoder, batch)[at], statics, known], dim=1)
-        guess: Tensor = self.head(rows)
-        return guess.squeeze(1)

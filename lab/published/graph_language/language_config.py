@@ -18,9 +18,6 @@ class EncoderConfig(Document):
 
     layers: int = Field(default=5, ge=1, le=32)
     width: int = Field(default=1024, ge=4, le=8192)
-    statics: bool = True
-    """Whether a graph's totals stand beside the mean of its nodes, which forgets sizes. The thesis
-    has none here (equation 7.5)."""
 
 
 class PretrainConfig(Document):
@@ -90,16 +87,6 @@ class AdaptConfig(StageConfig):
         return f"adapt-{column}-{''.join(c if c.isalnum() else '-' for c in value)}"
 
 
-class RegressorConfig(Document):
-    """The GNN without a language model."""
-
-    epochs: int = Field(default=10, ge=1)
-    batch: int = Field(default=16, ge=1)
-    rate: float = Field(default=1e-3, gt=0)
-    adapt_epochs: int = Field(default=30, ge=0)
-    width: int = Field(default=128, ge=4)
-
-
 class LanguageConfig(Document):
     """The whole file; paths are relative to its folder."""
 
@@ -119,7 +106,6 @@ class LanguageConfig(Document):
     align: StageConfig = StageConfig()
     regress: StageConfig = StageConfig()
     adapt: tuple[AdaptConfig, ...] = Field(min_length=1)
-    regressor: RegressorConfig = RegressorConfig()
 
     @model_validator(mode="after")
     def _different_groups(self) -> LanguageConfig:

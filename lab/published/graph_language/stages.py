@@ -106,15 +106,14 @@ class Stages:
     @cached_property
     def projection(self) -> Projection:
         """Return the module from a graph's code to a token."""
-        inputs = self.config.encoder.width + (STATICS if self.config.encoder.statics else 0)
+        inputs = self.config.encoder.width + STATICS
         width, size = self.language.width, self.language.token_size
         return self.drawn("projection", lambda: Projection(inputs, width, size))
 
     def graph_codes(self, graphs: Sequence[int]) -> Tensor:
-        """Return [graphs, code width] what the projection takes."""
+        """Return [graphs, code width] what the projection takes: the mean of a graph's nodes, and
+        its totals, which a mean forgets (the thesis has none here, equation 7.5)."""
         encoded = codes(self.autoencoder.encoder, self.corpus.batch(graphs, self.device))
-        if not self.config.encoder.statics:
-            return encoded
         return torch.cat([encoded, self.corpus.statics[list(graphs)].to(self.device)], dim=1)
 
     def graph_tokens(self, rows: Sequence[int]) -> Tensor:

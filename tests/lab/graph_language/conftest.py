@@ -67,7 +67,6 @@ def make_stages(checkpoint_folder: Path) -> Callable[..., object]:
             "align": stage | {"epochs": 1, "batch": 4},
             "regress": stage,
             "adapt": [{"device": "5090", "batch": 2}, {"family": "vit", "batch": 2}],
-            "regressor": {"epochs": 2, "adapt_epochs": 2, "width": 8},
         }
         config = LanguageConfig.model_validate(settings | changes)
         known = corpus(tiny_latency.runs(), tiny_latency.graphs(), config)

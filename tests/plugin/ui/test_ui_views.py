@@ -53,7 +53,6 @@ def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
 
 @pytest.mark.slow
 def test_resnet50_is_sent_whole_and_predicted(asking: Asking) -> None:
-    """How fast: ``python benchmarks/page.py``."""
     client, model = asking(), resnet50()
     assert len(model) > 4 * PARAMETERS
     sent = {"file": (io.BytesIO(model), "resnet50.onnx"), "batch": "32"}

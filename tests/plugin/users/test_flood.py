@@ -12,7 +12,6 @@ from made_forecasts import put
 from other_users import ALICE, ASK, FLOOD, MALLORY, needs_root, run_as, running_as
 
 CONNECTIONS, SUBMISSIONS = 300, 100
-"""``benchmarks/flood.py`` does it with 1,000 and 400."""
 LONGEST_S = 5.0
 """Far more than a deadline: on a busy machine a test must not fail for want of a processor."""
 
