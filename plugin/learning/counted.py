@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from berth.plugin.store.records import (
-    DecisionInputs,
-    EvidenceRecord,
-    PlacedRun,
-    WorkloadRecord,
-    is_timed,
-)
+from berth.plugin.store.records import DecisionInputs, PlacedRun, WorkloadRecord, is_timed
 from berth.predictor.core.forecast import Forecast
 
 CLOCKS_S = 3_600.0
@@ -55,40 +50,29 @@ class LearningUse(StrEnum):
 COUNTED = (LearningUse.USED, LearningUse.CENSORED)
 
 
-def evidence_of(
+def looked_at(
     outcome: PlacedRun,
     decision: DecisionInputs | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
-    seen: EvidenceRecord | None,
     now_s: float,
-) -> EvidenceRecord:
-    """Return the evidence record of a finished job that has a workload: how learning uses the job.
+) -> PlacedRun:
+    """Return a finished job that has a workload, with how learning uses it.
 
     ``forecast``: the workload's forecast without learning; None: the workload no longer exists or
-    has no forecast. ``seen``: the earlier evidence record of this job, if there is one.
+    has no forecast.
     """
     row, size = _ran_as(outcome, decision)
-    use = _use(
-        outcome, decision, workload, forecast, seen=seen, ranked=row is not None, now_s=now_s
-    )
-    return EvidenceRecord(
-        cluster=outcome.cluster,
-        job_id=outcome.job_id,
-        ended_s=outcome.end_s or 0.0,
-        state=outcome.state,
+    use = _use(outcome, decision, workload, forecast, ranked=row is not None, now_s=now_s)
+    return replace(
+        outcome,
         use=use.value,
-        user=outcome.user,
-        workload=outcome.workload or "",
-        digest="" if workload is None else workload.digest,
-        platform=outcome.platform,
-        cores=None if row is None else row["cores"],
-        gpus=None if row is None else row["gpus"],
+        workload_digest="" if workload is None else workload.digest,
+        ranked_cores=None if row is None else row["cores"],
+        ranked_gpus=None if row is None else row["gpus"],
         size=size,
-        runtime_s=outcome.elapsed_s,
-        memory_bytes=outcome.peak_bytes,
-        nodes=outcome.nodes,
+        score=None,
     )
 
 
@@ -98,7 +82,6 @@ def _use(
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
-    seen: EvidenceRecord | None,
     ranked: bool,
     now_s: float,
 ) -> LearningUse:
@@ -107,9 +90,9 @@ def _use(
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
-        (LearningUse.BY_HAND, seen is not None and seen.use == LearningUse.BY_HAND),
+        (LearningUse.BY_HAND, outcome.use == LearningUse.BY_HAND),
         (LearningUse.NOT_COMPLETED, outcome.state not in ("completed", "timeout")),
-        (LearningUse.REQUEUED, seen is not None and seen.ended_s != outcome.end_s),
+        (LearningUse.REQUEUED, outcome.seen_end_s not in (None, outcome.end_s)),
         (LearningUse.BAD_TIMES, not _times_hold(outcome, now_s)),
         (LearningUse.TOO_SHORT, not is_timed(outcome.elapsed_s)),
         (LearningUse.SUSPENDED, _was_suspended(outcome)),

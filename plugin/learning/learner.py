@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.pilot.progress import is_shown, report, steps
-from berth.plugin.learning.counted import COUNTED, LearningUse, evidence_of
-from berth.plugin.learning.scope import EVERYBODY, LearningScope, Scopes, StoreReader, with_score
+from berth.plugin.learning.counted import COUNTED, LearningUse, looked_at
+from berth.plugin.learning.scope import EVERYBODY, LearningScope, Scopes, StoreReader
 from berth.plugin.store.learning import LOOKED_BACK_S
-from berth.plugin.store.records import EvidenceRecord, LearntRecord, PlacedRun
+from berth.plugin.store.records import LearntRecord, PlacedRun
 from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
 from berth.predictor.learning.site_history import DetectedChange, SiteHistory
@@ -68,8 +68,8 @@ class Learner:
         """Read the newly finished jobs, and update the forecasts of the users whose jobs they were.
 
         All forecasts with evidence are checked if ``all_of_them`` is set, if a new job counts for
-        all users, if evidence was replaced, or if the store has changed in other ways since the
-        last check.
+        all users or was looked at before, or if the store has changed in other ways since the last
+        check.
         """
         now_s = self._clock()
         learning, stored = self._store.learning, StoreReader(self._store)
@@ -77,11 +77,11 @@ class Learner:
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
         if not pending and checked.all and not all_of_them:
             return Learnt(0, 0, (), (), more=False)
-        fresh, replaces = self._looked_at(pending, stored, now_s)
+        fresh = self._looked_at(pending, stored, now_s)
         shared = LearningScope(stored, EVERYBODY, everybody=self._everybody)
         check_all = (
             all_of_them
-            or bool(replaces)
+            or any(record.seen_end_s is not None for record in fresh)
             or not checked.all
             or any(shared.counts_for_all(record) for record in fresh)
         )
@@ -98,13 +98,16 @@ class Learner:
             )
             more = not all(complete)
         done = None if more else checked
-        if not learning.put(_scored(fresh, scopes), learnt, replaces=replaces, checked=done):
+        scored = [
+            replace(r, score=scopes.scores.get((r.cluster, r.job_id), r.score)) for r in fresh
+        ]
+        if not learning.put(scored, learnt, checked=done):
             return Learnt(0, 0, (), (), more=True, stored=False)
         return Learnt(
             len(pending),
             sum(record.use in COUNTED for record in fresh),
             tuple((record.workload, record.user) for record in learnt),
-            _noticed(scopes, min((r.ended_s for r in fresh), default=now_s)),
+            _noticed(scopes, min((r.end_s or 0.0 for r in fresh), default=now_s)),
             more=more,
         )
 
@@ -115,10 +118,7 @@ class Learner:
     def without(self, job_id: str) -> list[str]:
         """Exclude a job from learning permanently, and return the names of the workloads whose
         forecasts must be updated."""
-        records = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
-        for record in records:
-            self._store.learning.set_use(record.cluster, record.job_id, LearningUse.BY_HAND.value)
-        return sorted({record.workload for record in records})
+        return self._store.learning.set_use(job_id, LearningUse.BY_HAND.value)
 
     def rebuild(self) -> Learnt:
         """Delete all evidence, except for exclusions by an admin, and learn again from the
@@ -149,29 +149,19 @@ class Learner:
 
     def _looked_at(
         self, pending: Sequence[PlacedRun], stored: StoreReader, now_s: float
-    ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
-        """Return the evidence of each outcome, and the (cluster, job id) of jobs that had
-        evidence before."""
+    ) -> list[PlacedRun]:
+        """Return each run with how learning uses it."""
         decisions = self._store.decisions.inputs({o.decision for o in pending if o.decision})
-        before = self._store.learning.of_jobs({o.job_id for o in pending})
-        fresh: list[EvidenceRecord] = []
-        replaces: list[tuple[str, str]] = []
-        for outcome in pending:
-            seen = before.get((outcome.cluster, outcome.job_id))
-            if seen is not None:
-                replaces.append((outcome.cluster, outcome.job_id))
-            name = outcome.workload or ""
-            fresh.append(
-                evidence_of(
-                    outcome,
-                    decisions.get(outcome.decision or ""),
-                    stored.workload(name),
-                    stored.forecast(name),
-                    seen=seen,
-                    now_s=now_s,
-                )
+        return [
+            looked_at(
+                outcome,
+                decisions.get(outcome.decision or ""),
+                stored.workload(outcome.workload or ""),
+                stored.forecast(outcome.workload or ""),
+                now_s=now_s,
             )
-        return fresh, replaces
+            for outcome in pending
+        ]
 
     @staticmethod
     def _forecasts(
@@ -196,10 +186,6 @@ class Learner:
                 LearntRecord(workload, user, forecast.to_json(), inputs, len(runs), now_s)
             )
         return True
-
-
-def _scored(fresh: Iterable[EvidenceRecord], scopes: Scopes) -> list[EvidenceRecord]:
-    return [with_score(r, scopes.scores.get((r.cluster, r.job_id))) for r in fresh]
 
 
 def _noticed(scopes: Scopes, since_s: float) -> tuple[str, ...]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.learning.counted import COUNTED, LearningUse
-from berth.plugin.store.records import EvidenceRecord, ForecastRecord, WorkloadRecord
+from berth.plugin.store.records import ForecastRecord, PlacedRun, WorkloadRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import may_use, owner_in
 from berth.predictor.core.forecast import Forecast
@@ -81,12 +80,12 @@ class StoreReader:
         return self._store.names()
 
     @cached_property
-    def last(self) -> list[EvidenceRecord]:
+    def last(self) -> list[PlacedRun]:
         """Return the newest evidence records of all users, in order of the jobs' ends."""
         return self._store.learning.of_all(self._most)
 
     @cached_property
-    def of_owners(self) -> list[EvidenceRecord]:
+    def of_owners(self) -> list[PlacedRun]:
         """Return the newest evidence records of users who own a shared workload, about
         ``MOST_OF_ALL`` in total, so that other users' jobs do not displace them."""
         names = [name for name in self.names if owner_in(name) is None]
@@ -108,7 +107,7 @@ class StoreReader:
         """Return the digest of each learnt forecast's inputs, by workload and user."""
         return self._store.learning.inputs()
 
-    def of_user(self, user: str) -> list[EvidenceRecord]:
+    def of_user(self, user: str) -> list[PlacedRun]:
         """Return the newest ``MOST_OF_USER`` evidence records of one user."""
         return self._store.learning.of_user(user, MOST_OF_USER)
 
@@ -123,27 +122,27 @@ class LearningScope:
 
     def __init__(self, stored: StoreReader, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
-        self.records: list[EvidenceRecord] = []
+        self.records: list[PlacedRun] = []
         """Evidence records in the order of the jobs' ends."""
         self._stored = stored
         self._everybody = everybody
         self._forecasts: dict[str, Forecast] = {}
         self.history = SiteHistory(self._forecasts)
 
-    def add(self, record: EvidenceRecord, score: float | None = None) -> float | None:
+    def add(self, record: PlacedRun, score: float | None = None) -> float | None:
         """Learn from a job that ended after all earlier ones; return its surprise score
         (``score`` if given), None if it has none."""
-        if record.workload not in self._forecasts:
-            base = self._stored.forecast(record.workload)
+        if _workload(record) not in self._forecasts:
+            base = self._stored.forecast(_workload(record))
             if base is not None:
-                self._forecasts[record.workload] = base
+                self._forecasts[_workload(record)] = base
         self.records.append(record)
         return self.history.add(_evidence(record), score)
 
     def workloads(self) -> list[str]:
         """Return the workloads whose forecast for this reader may differ from their forecast
         without learning."""
-        ran = {record.workload for record in self.records if self._is_own(record)}
+        ran = {_workload(record) for record in self.records if self._is_own(record)}
         if self.history.platforms:
             ran |= {name for name in self._stored.names if self._belongs(name)}
         with_learnt = {
@@ -167,7 +166,7 @@ class LearningScope:
     def inputs(self, workload: str) -> str:
         """Return the digest of all inputs of the workload's forecast for this reader."""
         jobs = [
-            (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.workload == workload
+            (r.cluster, r.job_id, r.use, r.end_s) for r in self.records if r.workload == workload
         ]
         text = json.dumps(
             [self._stored.digest(workload), jobs, self.history.standing_digest(workload)]
@@ -183,7 +182,7 @@ class LearningScope:
             and forecast.whole_job
         )
 
-    def _is_own(self, record: EvidenceRecord) -> bool:
+    def _is_own(self, record: PlacedRun) -> bool:
         return self.reader in {EVERYBODY, record.user}
 
     def _belongs(self, name: str) -> bool:
@@ -197,28 +196,28 @@ class LearningScope:
             return owner_in(name) is None or self._everybody
         return may_use(self.reader, name)
 
-    def counts(self, record: EvidenceRecord) -> bool:
+    def counts(self, record: PlacedRun) -> bool:
         """Return whether this reader may learn from the job."""
         if record.use not in (LearningUse.USED, LearningUse.CENSORED):
             return False
         if self._current(record) is None:
             return False
         if self._is_own(record) and self.reader != EVERYBODY:
-            return may_use(self.reader, record.workload)
+            return may_use(self.reader, _workload(record))
         return self.counts_for_all(record)
 
-    def counts_for_all(self, record: EvidenceRecord) -> bool:
+    def counts_for_all(self, record: PlacedRun) -> bool:
         """Return whether every reader may learn from the job."""
         workload = self._current(record)
         if workload is None or record.use not in COUNTED:
             return False
         if self._everybody:
-            return may_use(record.user, record.workload)
-        return owner_in(record.workload) is None and record.user == workload.owner != ""
+            return may_use(record.user, _workload(record))
+        return owner_in(_workload(record)) is None and record.user == workload.owner != ""
 
-    def _current(self, record: EvidenceRecord) -> WorkloadRecord | None:
-        workload = self._stored.workload(record.workload)
-        if workload is None or workload.digest != record.digest:
+    def _current(self, record: PlacedRun) -> WorkloadRecord | None:
+        workload = self._stored.workload(_workload(record))
+        if workload is None or workload.digest != record.workload_digest:
             return None
         return workload
 
@@ -240,14 +239,14 @@ class Scopes:
         self._everybody = everybody
         self._any = LearningScope(stored, EVERYBODY, everybody=everybody)
 
-    def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
+    def begin(self, fresh: Sequence[PlacedRun] = ()) -> None:
         """Learn from all stored evidence and from ``fresh``, evidence that is not stored yet."""
         stored_records = list(self._stored.last if self._everybody else self._stored.of_owners)
         for reader in self.of:
             if reader != EVERYBODY:
                 stored_records += self._stored.of_user(reader)
         by_key = {(r.cluster, r.job_id): r for r in (*stored_records, *fresh)}
-        workloads = {record.workload for record in by_key.values()}
+        workloads = {_workload(record) for record in by_key.values()}
         self._stored.read_workloads(workloads)
         self._stored.read_forecasts(workloads)
         for record in sorted(by_key.values(), key=_in_time):
@@ -269,13 +268,8 @@ def scope_of(stored: StoreReader, reader: str, *, everybody: bool = False) -> Le
     return scopes.of[reader]
 
 
-def _in_time(record: EvidenceRecord) -> tuple[float, str, str]:
-    return record.ended_s, record.cluster, record.job_id
-
-
-def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:
-    """Return the evidence record with its surprise score; None leaves the record unchanged."""
-    return record if score is None else replace(record, score=score)
+def _in_time(record: PlacedRun) -> tuple[float, str, str]:
+    return record.end_s or 0.0, record.cluster, record.job_id
 
 
 def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
@@ -289,19 +283,23 @@ def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
     return forecast, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
 
 
-def _evidence(record: EvidenceRecord) -> Evidence:
+def _workload(record: PlacedRun) -> str:
+    return record.workload or ""  # never empty: learning looks at runs with a workload only
+
+
+def _evidence(record: PlacedRun) -> Evidence:
     return Evidence(
         job=f"{record.cluster}/{record.job_id}",
         user=record.user,
-        workload=record.workload,
-        digest=record.digest,
+        workload=_workload(record),
+        digest=record.workload_digest or "",
         platform=record.platform or "",
-        cores=record.cores or 0,
-        gpus=record.gpus or 0,
+        cores=record.ranked_cores or 0,
+        gpus=record.ranked_gpus or 0,
         size=record.size,
-        runtime_s=record.runtime_s or 0.0,
-        ended_s=record.ended_s,
+        runtime_s=record.elapsed_s,
+        ended_s=record.end_s or 0.0,
         censored=record.use == LearningUse.CENSORED,
-        peak_memory_bytes=record.memory_bytes,
+        peak_memory_bytes=record.peak_bytes,
         nodes=record.nodes,
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from berth.plugin.learning.learner import notices
 from berth.plugin.learning.scope import EVERYBODY, StoreReader, scope_of
-from berth.plugin.store.records import EvidenceRecord
+from berth.plugin.store.records import PlacedRun
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import owner_in
 from berth.predictor.core.forecast import Forecast
@@ -114,7 +114,7 @@ class NewestJobs:
     def changes_since(self, since_s: float) -> NoticedChanges:
         """Return the changes noticed after a Unix time (s). Raises StoreError."""
         sentences, last = notices(self.history, since_s), self.stored.last
-        is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
+        is_bound = len(last) == MOST_SHOWN and (last[0].end_s or 0.0) > since_s
         bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
         return NoticedChanges(sentences, bound)
 
@@ -125,12 +125,12 @@ def changes_since(store: Store, since_s: float) -> NoticedChanges:
     return NewestJobs(store).changes_since(since_s)
 
 
-def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
+def _point(base: Forecast, records: Iterable[PlacedRun], platform: str) -> int:
     """Return the index of the point on the platform's curve at which the last job there ran; the
     last point where none did."""
     points = base.curves[platform].points
     ran = [
-        (r.gpus or r.cores or 1) // (r.nodes or base.main_nodes)
+        (r.ranked_gpus or r.ranked_cores or 1) // (r.nodes or base.main_nodes)
         for r in records
         if r.platform == platform
     ]
@@ -139,12 +139,12 @@ def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> 
     return min(range(len(points)), key=lambda n: abs((points[n].gpus or points[n].cores) - ran[-1]))
 
 
-def _mover(record: EvidenceRecord, log_move: float, weight: float) -> Mover:
+def _mover(record: PlacedRun, log_move: float, weight: float) -> Mover:
     return Mover(
         record.job_id,
         record.user,
         record.platform or "",
-        record.runtime_s or 0.0,
+        record.elapsed_s,
         math.exp(log_move),
         weight < _HELD,
     )

@@ -14,7 +14,6 @@ from berth.plugin.report.of_decision import makespan_text
 from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.scheduler import JobNow, all_schedulers
 from berth.plugin.store import DecisionRecord, PlacedRun, Store
-from berth.plugin.store.records import EvidenceRecord
 from berth.policies.codes import NOT_ACTED_ON
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ class KnownJob:
     now: JobNow | None
     decision: DecisionRecord | None
     outcome: PlacedRun | None
-    evidence: EvidenceRecord | None
     there: There | None
     elsewhere: tuple[Elsewhere, ...]
     expected: Start | None
@@ -87,9 +85,6 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     except UsageError:
         if now is None and outcome is None:
             raise
-    evidence = None
-    if isinstance(store, Store) and outcome is not None:
-        evidence = store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
     ranked: list[dict[str, Any]] = [] if decision is None else json.loads(decision.ranked)
     is_there = decision is not None and (decision.action == "edit" or decision.edits == "{}")
     chosen = decision.chosen if decision is not None and is_there else None
@@ -105,7 +100,7 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
                 break
     there = _there(ranked, chosen)
     return KnownJob(
-        job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem,
+        job, now, decision, outcome, there, elsewhere, expected, unexpected, problem,
         tuple(ground_sentences(store, decision)), not_shown,
     )  # fmt: skip
 

@@ -193,8 +193,8 @@ def _comparison(job: KnownJob) -> list[str]:
     if job.there is not None and job.outcome is None:
         low, mid, high = map(format_seconds, job.there.runtime_s)
         lines.append(f"predicted there: {mid} ({low} to {high}), from {job.there.source or '-'}")
-    if job.evidence is not None:
-        use = job.evidence.use
+    if job.outcome is not None and job.outcome.use is not None:
+        use = job.outcome.use
         counts = "counts" if use == "used" else f"does not count as a time ({use})"
         lines.append(f"for later forecasts it {counts}")
     return lines

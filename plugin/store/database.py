@@ -27,7 +27,7 @@ CHECKED_BYTES = 64 * 1024 * 1024
 """Larger SQLite files are not checked for damage when opened; ``site doctor`` checks part
 of them.
 """
-_GROWING = frozenset(("decisions", "rankings", "runs", "evidence"))
+_GROWING = frozenset(("decisions", "rankings", "runs"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
 """Never readable for other users: the store tells who submitted which job. The umask decides

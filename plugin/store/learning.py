@@ -1,57 +1,70 @@
-"""Stored evidence, one row per finished job, and the forecasts learnt from it."""
+"""What learning made of each finished job, and the forecasts learnt from them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, delete, exists, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    String,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import EvidenceRecord, LearntRecord, PlacedRun
+from berth.plugin.store.records import LearntRecord, PlacedRun
 from berth.plugin.store.runs import PLACED
 from berth.plugin.store.statements import (
     columns_of,
     counter,
     distinct,
-    in_pieces,
-    insert_into,
     next_revision,
+    set_unchecked,
     upsert,
 )
 
-_EVIDENCE = tuple(tables.evidence.c[name] for name in EvidenceRecord.__slots__)
 LOOKED_BACK_S = 30 * 86_400.0
 """Learning ignores jobs that ended longer ago than this many seconds."""
-_KEYS = ("cluster", "job_id")
-_SEEN_OF = {"of_cluster": "cluster", "of_job": "job_id", "at_s": "ended_s", "in_state": "state"}
-_SEEN = (
+_RUNS = tables.runs.c
+_OF_LEARNING = ("use", "workload_digest", "ranked_cores", "ranked_gpus", "size", "score")
+_LOOKED_AT = (
     update(tables.runs)
     .where(
-        tables.runs.c.cluster == bindparam("of_cluster"),
-        tables.runs.c.job_id == bindparam("of_job"),
+        _RUNS.cluster == bindparam("of_cluster"),
+        _RUNS.job_id == bindparam("of_job"),
+        _RUNS.seen_end_s.is_not_distinct_from(bindparam("before_s", type_=Double)),
+        _RUNS.seen_state.is_not_distinct_from(bindparam("before_state", type_=String)),
     )
-    .values(seen_end_s=bindparam("at_s"), seen_state=bindparam("in_state"))
+    .values(
+        seen_end_s=bindparam("at_s"),
+        seen_state=bindparam("in_state"),
+        **{name: bindparam(f"new_{name}") for name in _OF_LEARNING},
+    )
 )
-"""Marks an outcome as processed with its end and state at that time. An outcome that changes later
-is pending again.
+"""Marks a run as looked at with its end and state at that time, unless another daemon did so
+since it was read. A run that ended otherwise later is pending again.
 """
 
 
 _REVISION = "revision"
-_CHECKED = ("checked", "checked-everybody")
 
 
 class Checked(NamedTuple):
-    """The revision at which all learnt forecasts agreed with all evidence."""
+    """The revision at which all learnt forecasts agreed with all runs."""
 
     name: str
     revision: int
     """The store's present revision."""
     up_to: int
-    """The revision of the last complete check; -1: evidence was added since."""
+    """The revision of the last complete check; -1: runs were looked at since."""
 
     @property
     def all(self) -> bool:
@@ -60,9 +73,7 @@ class Checked(NamedTuple):
 
 
 class Learning:
-    """The tables of evidence, by cluster and job id, and of learnt forecasts, by workload
-    and user.
-    """
+    """What learning makes of runs, and the table of learnt forecasts, by workload and user."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -96,63 +107,58 @@ class Learning:
         """Return whether any outcome is pending or any learnt forecast is outdated."""
         return bool(self.pending(now_s - LOOKED_BACK_S, 1)) or self.outdated()
 
-    def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
-        """Return the evidence of a job, in any cluster if ``cluster`` is None; None: not stored."""
-        table = tables.evidence
-        query = select(*_EVIDENCE).where(table.c.job_id == job_id).limit(1)
-        if cluster is not None:
-            query = query.where(table.c.cluster == cluster)
-        return next(iter(self._select(query)), None)
-
-    def of_jobs(self, job_ids: Collection[str]) -> dict[tuple[str, str], EvidenceRecord]:
-        """Return the evidence of these job ids, by cluster and job id."""
-        table, evidence = tables.evidence, []
-        for piece in in_pieces(job_ids):
-            evidence += self._select(select(*_EVIDENCE).where(table.c.job_id.in_(piece)))
-        return {(record.cluster, record.job_id): record for record in evidence}
-
-    def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
-        """Return the evidence of the last ``count`` jobs of a user, ordered by end time."""
-        return self._last(tables.evidence.c.user == user, count)
+    def of_user(self, user: str, count: int) -> list[PlacedRun]:
+        """Return the last ``count`` runs of a user that learning looked at, ordered by end time."""
+        return self._last(_RUNS.user == user, count)
 
     def users(self) -> set[str]:
-        """Return the users who have evidence stored."""
+        """Return the users of whose runs learning looked at some."""
         with self._database.read() as connection:
-            return set(distinct(connection, tables.evidence.c.user))
+            return set(distinct(connection, _RUNS.user, tables.LOOKED_AT))
 
-    def of_all(self, count: int) -> list[EvidenceRecord]:
-        """Return the evidence of the last ``count`` jobs of all users, ordered by end time."""
-        # Without this bound SQLite 3.53 reads all rows and sorts them.
-        return self._last(tables.evidence.c.ended_s >= 0.0, count)
+    def of_all(self, count: int) -> list[PlacedRun]:
+        """Return the last ``count`` runs that learning looked at, ordered by end time."""
+        return self._last(_RUNS.followed == 1, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
-        """Return the number of jobs by ``use``, among the last ``most`` that ended since
+        """Return the number of runs by ``use``, among the last ``most`` that ended since
         ``since_s``.
         """
-        table = tables.evidence
-        query = select(table.c.use).where(table.c.ended_s >= since_s)
-        newest = query.order_by(table.c.ended_s.desc()).limit(most).subquery()
+        query = select(_RUNS.use).where(
+            tables.LOOKED_AT, _RUNS.followed == 1, _RUNS.end_s >= since_s
+        )
+        newest = query.order_by(_RUNS.end_s.desc()).limit(most).subquery()
         counted = select(newest.c.use, func.count()).group_by(newest.c.use)
         return [(use, int(count)) for use, count in self._database.rows(counted)]
 
     def put(
         self,
-        evidence: Sequence[EvidenceRecord],
+        looked_at: Sequence[PlacedRun],
         learnt: Sequence[LearntRecord],
         *,
-        replaces: Collection[tuple[str, str]] = (),
         checked: Checked | None = None,
     ) -> bool:
-        """Store evidence and the forecasts learnt from it in one transaction; return False if
-        another daemon has stored some of the evidence first, and then nothing is stored.
+        """Store how learning uses runs, and the forecasts learnt from them, in one transaction;
+        return False if another daemon has looked at some of the runs first, and then nothing is
+        stored.
 
-        ``replaces``: (cluster, job id) of stored evidence about an earlier end of the same job.
-        ``checked``: with these records all forecasts agree with all evidence; None: not yet.
+        ``looked_at``: the runs as they were read, with their new ``use``. ``checked``: with these
+        all forecasts agree with all runs; None: not yet.
         """
-        rows = [columns_of(record) for record in evidence]
-        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
+        rows = [
+            {
+                "of_cluster": run.cluster,
+                "of_job": run.job_id,
+                "before_s": run.seen_end_s,
+                "before_state": run.seen_state,
+                "at_s": run.end_s,
+                "in_state": run.state,
+                **{f"new_{name}": getattr(run, name) for name in _OF_LEARNING},
+            }
+            for run in sorted(looked_at, key=attrgetter("cluster", "job_id"))
+        ]
         try:
-            self._put(rows, learnt, replaces, checked)
+            self._put(rows, learnt, checked)
         except _NotFirst:
             return False
         return True
@@ -161,36 +167,26 @@ class Learning:
         self,
         rows: Sequence[dict[str, object]],
         learnt: Sequence[LearntRecord],
-        replaces: Collection[tuple[str, str]],
         checked: Checked | None,
     ) -> None:
-        table = tables.evidence
-        fresh = insert_into(self._database, table).on_conflict_do_nothing(index_elements=_KEYS)
         with self._database.write() as connection:
             revision = next_revision(connection) if learnt else 0
-            for cluster, job_id in sorted(replaces):
-                connection.execute(
-                    delete(table).where(table.c.cluster == cluster, table.c.job_id == job_id)
-                )
-            if rows:
-                stored = connection.execute(fresh.returning(table.c.job_id), rows)
-                if len(stored.all()) < len(rows):
+            for row in rows:
+                if connection.execute(_LOOKED_AT, row).rowcount != 1:
                     raise _NotFirst
-                seen = [{hole: row[name] for hole, name in _SEEN_OF.items()} for row in rows]
-                connection.execute(_SEEN, seen)
             for record in learnt:
                 values = columns_of(record)
                 values["revision"] = revision
                 put = upsert(self._database, tables.learnt, values, ("workload", "user"))
                 connection.execute(put, values)
-            _set_unchecked(connection)
+            set_unchecked(connection)
             if checked and counter(connection, _REVISION) == checked.revision + bool(learnt):
                 value = {"name": checked.name, "value": checked.revision + bool(learnt)}
                 put = upsert(self._database, tables.counters, value, ("name",))
                 connection.execute(put, value)
 
     def checked(self, *, everybody: bool) -> Checked:
-        """Return up to which revision forecasts agree with all evidence.
+        """Return up to which revision forecasts agree with all runs.
 
         ``everybody``: whether jobs of all users count for each user's forecasts.
         """
@@ -198,31 +194,30 @@ class Learning:
         with self._database.read() as connection:
             return Checked(name, counter(connection, _REVISION), counter(connection, name))
 
-    def set_use(self, cluster: str, job_id: str, use: str) -> bool:
-        """Change the ``use`` of a job's evidence; return False if the job has no evidence."""
-        table = tables.evidence
+    def set_use(self, job_id: str, use: str) -> list[str]:
+        """Change the ``use`` of the runs of that id that learning looked at; return their
+        workloads.
+        """
+        runs = (_RUNS.job_id == job_id) | (_RUNS.raw_id == job_id)
+        changed = update(tables.runs).where(tables.LOOKED_AT, runs).values(use=use)
         with self._database.write() as connection:
-            updated = connection.execute(
-                update(table)
-                .where(table.c.cluster == cluster, table.c.job_id == job_id)
-                .values(use=use)
-            )
-            _set_unchecked(connection)
-        return bool(updated.rowcount)
+            workloads = connection.execute(changed.returning(_RUNS.workload)).scalars().all()
+            set_unchecked(connection)
+        return sorted(set(workloads))
 
     def clear(self, keep: str, since_s: float) -> int:
-        """Delete all learnt forecasts and all evidence except with ``use`` equal to ``keep``, which
-        admins set; return the number of deleted jobs.
+        """Delete all learnt forecasts, and what learning made of runs except with ``use`` equal to
+        ``keep``, which admins set; return the number of runs.
 
-        Jobs that ended after Unix time ``since_s`` become pending again.
+        Runs that ended after Unix time ``since_s`` become pending again.
         """
-        table, jobs = tables.evidence, tables.runs
-        stays = exists().where(table.c.cluster == jobs.c.cluster, table.c.job_id == jobs.c.job_id)
-        again = update(jobs).where(jobs.c.end_s >= since_s, ~stays)
+        forgotten = update(tables.runs).where(tables.LOOKED_AT, _RUNS.use != keep)
+        again = update(tables.runs).where(_RUNS.end_s >= since_s, _RUNS.use.is_(None))
         with self._database.write() as connection:
             next_revision(connection)
             connection.execute(delete(tables.learnt))
-            count = connection.execute(delete(table).where(table.c.use != keep)).rowcount
+            nothing = dict.fromkeys(_OF_LEARNING)
+            count = connection.execute(forgotten.values(nothing)).rowcount
             connection.execute(again.values(seen_end_s=None, seen_state=None))
         return int(count)
 
@@ -248,32 +243,16 @@ class Learning:
             query = query.where(table.c.workload == workload)
         return {(row.workload, row.user): row.inputs for row in self._database.rows(query)}
 
-    def prune(self, before_s: float) -> int:
-        """Delete evidence of jobs that ended before Unix time ``before_s``; return the number of
-        jobs.
-        """
-        count = delete_before(self._database, tables.evidence.c.ended_s, before_s)
-        with self._database.write() as connection:
-            _set_unchecked(connection)
-        return count
-
-    def _last(self, where: object, count: int) -> list[EvidenceRecord]:
-        table = tables.evidence
-        order = (table.c.ended_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
-        query = select(*_EVIDENCE).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
-        return self._select(query)[::-1]
-
-    def _select(self, query: Select[Any]) -> list[EvidenceRecord]:
-        return [EvidenceRecord(*row) for row in self._database.rows(query)]
-
-
-def _set_unchecked(connection: Connection) -> None:
-    table = tables.counters
-    connection.execute(update(table).where(table.c.name.in_(_CHECKED)).values(value=-1))
+    def _last(self, where: ColumnElement[bool], count: int) -> list[PlacedRun]:
+        order = (_RUNS.end_s.desc(), _RUNS.cluster.desc(), _RUNS.job_id.desc())
+        # Without a bound on the end SQLite 3.53 reads all rows and sorts them.
+        query = select(*PLACED).where(tables.LOOKED_AT, where, _RUNS.end_s >= 0.0)
+        rows = self._database.rows(query.order_by(*order).limit(count))
+        return [PlacedRun(*row) for row in rows[::-1]]
 
 
 class _NotFirst(Exception):
-    """Another daemon has already stored some of the evidence."""
+    """Another daemon has already looked at some of the runs."""
 
 
 def changed_since(

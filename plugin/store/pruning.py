@@ -9,6 +9,7 @@ from sqlalchemy import Column, Table, func, select, text
 
 from berth.pilot.progress import is_shown, report
 from berth.plugin.store.database import Database
+from berth.plugin.store.tables import PARTIAL
 
 PIECE_S = 0.2
 """Intended seconds per transaction: other writers wait at most for one transaction."""
@@ -144,11 +145,16 @@ def _index_statements(column: Column[float]) -> Iterator[str]:
     """Yield statements that read the oldest rows' entries in each index that is not ordered by
     time.
 
-    In an index ordered by time these entries are adjacent, so that reading ahead gains nothing.
+    In an index ordered by time these entries are adjacent, so that reading ahead gains nothing. A
+    partial index, which lacks some of the rows, cannot be read so.
     """
     table = column.table
     assert isinstance(table, Table)  # noqa: S101
-    names = {index.name: [indexed.name for indexed in index.columns] for index in table.indexes}
+    names = {
+        index.name: [indexed.name for indexed in index.columns]
+        for index in table.indexes
+        if index.name not in PARTIAL
+    }
     every = [("", [indexed.name for indexed in table.primary_key])]
     every += [(f"INDEXED BY {name}", columns) for name, columns in names.items()]
     for by, columns in every:

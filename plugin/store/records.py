@@ -100,6 +100,27 @@ class PlacedRun(Run):
     """
     predicted_s: float | None = None
     predicted_high_s: float | None = None
+    use: str | None = None
+    """How learning uses the run: ``used``; ``censored`` (killed by its time limit: a lower bound);
+    or why it is left out. None: learning has not looked at it. The values below are learning's,
+    too.
+    """
+    seen_end_s: float | None = None
+    """The end and the state of the run when learning looked at it. A run that ended otherwise since
+    then is looked at again.
+    """
+    seen_state: str | None = None
+    workload_digest: str | None = None
+    """Digest of the workload's document at that time; runs of another document do not count."""
+    ranked_cores: int | None = None
+    """Cores, and below GPUs, as the decision's ranking counts them: those of the prediction."""
+    ranked_gpus: int | None = None
+    size: float | None = None
+    """Problem size that the job named."""
+    score: float | None = None
+    """Standard deviations between the log of the run's time and the value expected from all earlier
+    runs.
+    """
 
 
 def is_timed(elapsed_s: float) -> bool:
@@ -182,37 +203,6 @@ class MemoryNeedRecord:
     enough_bytes: int | None
     """Memory that would be enough for these jobs; None: one of them ran out of memory."""
     updated_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceRecord:
-    """A finished job as learning used it, or the reason why it was left out."""
-
-    cluster: str
-    job_id: str
-    ended_s: float
-    state: str
-    use: str
-    """``used``; ``censored`` (killed by its time limit: a lower bound); or why the job is
-    left out.
-    """
-    user: str
-    workload: str
-    digest: str
-    """Digest of the workload's document at that time; evidence for another document does
-    not count.
-    """
-    platform: str | None = None
-    cores: int | None = None
-    gpus: int | None = None
-    size: float | None = None
-    runtime_s: float | None = None
-    memory_bytes: int | None = None
-    score: float | None = None
-    """Standard deviations between the log of the job's time and the value expected from all earlier
-    jobs.
-    """
-    nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from berth.plugin.store.statements import (
     in_pieces,
     names_of,
     put_all,
+    set_unchecked,
     upsert,
 )
 
@@ -40,6 +41,10 @@ _OF_ACCOUNTING = frozenset(
      "gpu_memory_utilisation")
 )  # fmt: skip
 """Columns that the daemon does not read when it follows a job."""
+_OF_LEARNING = frozenset(
+    ("use", "seen_end_s", "seen_state", "workload_digest", "ranked_cores", "ranked_gpus", "size",
+     "score")
+)  # fmt: skip
 _OF_DAEMON = frozenset(("decision", "exit_status"))
 """Columns that are not imported."""
 _FOLLOWED, _ACCOUNTED = RUNS.followed == 1, RUNS.accounted == 1
@@ -94,7 +99,8 @@ class Outcomes:
         """
         marks = {"followed": 1}
         _rename(self._database, records)
-        put_all(self._database, tables.runs, records, _JOB, kept=_OF_ACCOUNTING, marks=marks)
+        kept = _OF_ACCOUNTING | _OF_LEARNING
+        put_all(self._database, tables.runs, records, _JOB, kept=kept, marks=marks)
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> PlacedRun | None:
         """Return the run of a job, in any cluster if ``cluster`` is None; None: not stored."""
@@ -181,7 +187,10 @@ class Outcomes:
         """Delete runs that ended before Unix time ``before_s``, also those from accounting; return
         their number.
         """
-        return delete_before(self._database, RUNS.end_s, before_s)
+        count = delete_before(self._database, RUNS.end_s, before_s)
+        with self._database.write() as connection:
+            set_unchecked(connection)
+        return count
 
     def _select(self, query: Select[Any]) -> list[PlacedRun]:
         return [PlacedRun(*row) for row in self._database.rows(query)]

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Table,
+    TextClause,
     func,
     literal,
     select,
@@ -102,10 +103,13 @@ def put_all(
             connection.execute(statement, rows[begin : begin + _PAGE])
 
 
-def distinct(connection: Connection, column: Column[str]) -> list[str]:
-    """Return the distinct values of an index's first column, with one look-up per value."""
+def distinct(connection: Connection, column: Column[str], *where: TextClause) -> list[str]:
+    """Return the distinct values of an index's first column, with one look-up per value.
+
+    ``where``: the condition of a partial index.
+    """
     values: list[str] = []
-    query = select(func.min(column))
+    query = select(func.min(column)).where(*where)
     while True:
         value = connection.execute(query.where(column > values[-1]) if values else query).scalar()
         if value is None:
@@ -126,6 +130,15 @@ def counter(connection: Connection, name: str) -> int:
         select(table.c.value).where(table.c.name == name)
     ).scalar_one_or_none()
     return int(value or 0)
+
+
+CHECKED = ("checked", "checked-everybody")
+
+
+def set_unchecked(connection: Connection) -> None:
+    """Note that learnt forecasts may no longer agree with all runs."""
+    table = tables.counters
+    connection.execute(update(table).where(table.c.name.in_(CHECKED)).values(value=-1))
 
 
 def next_revision(connection: Connection) -> int:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import records
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 3))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 4))
 """All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -48,7 +48,7 @@ _LENGTHS = {
     "platform": 128, "policy": 64, "program": 64, "queue": 255, "raw_id": 64, "reporter": 128,
     "scheduler": 16,
     "script": 80, "similar": 80, "source": 32, "state": 32, "step": 64, "use": 32, "user": 128,
-    "workload": 128,
+    "workload": 128, "workload_digest": 80, "seen_state": 32,
 }  # fmt: skip
 """Maximum numbers of characters of texts by the name of their column; others have none."""
 _AS_RECORDED = {"account": 255, "name": 255, "user": 255}
@@ -139,14 +139,16 @@ UNSEEN = text(
 exactly this text, or the database does not use the partial index for it.
 """
 
+LOOKED_AT = text("use IS NOT NULL")
+"""Condition for runs that learning has looked at; see ``UNSEEN``."""
+PARTIAL = {"ix_runs_unseen": UNSEEN, "ix_runs_looked_at": LOOKED_AT}
+
 runs = Table(
     "runs",
     metadata,
     *_columns(records.PlacedRun, *_JOB, lengths=_LENGTHS | _AS_RECORDED),
     Column("followed", Integer, nullable=True),
     Column("accounted", Integer, nullable=True),
-    Column("seen_end_s", Double, nullable=True),
-    Column("seen_state", String(32), nullable=True),
     Index("ix_runs_decision", "decision"),
     Index("ix_runs_followed_cluster_end_s", "followed", "cluster", "end_s"),
     Index("ix_runs_followed_end_s", "followed", "end_s"),
@@ -155,12 +157,12 @@ runs = Table(
     Index("ix_runs_end_s", "end_s"),
     Index("ix_runs_job_id", "job_id"),
     Index("ix_runs_raw_id", "raw_id"),
-    # The migration makes this index partial (WHERE UNSEEN). To declare that here, SQLAlchemy would
-    # load the dialects of both databases.
+    # The migration makes these two indexes partial (``PARTIAL``). To declare that here, SQLAlchemy
+    # would load the dialects of both databases.
     Index("ix_runs_unseen", "end_s", "cluster", "job_id"),
+    Index("ix_runs_looked_at", "user", "end_s", "cluster", "job_id"),
     comment="'followed': 1 where Berth decided on the job and its end is known; 'accounted': 1 "
-    "where accounting was imported; 'seen_end_s' and 'seen_state': end and state as learning has "
-    "looked at them",
+    "where accounting was imported; from 'use' on: how learning uses the run",
 )
 
 nodes = Table(
@@ -184,17 +186,6 @@ usages = Table(
     *_columns(Usage, *_JOB, "source", "node", "step", "reporter"),
     Index("ix_usages_received_s", "received_s"),
     comment="what jobs used, by source; 'reporter': a user whose word it is, empty: the site's",
-)
-
-evidence = Table(
-    "evidence",
-    metadata,
-    *_columns(records.EvidenceRecord, *_JOB),
-    Index("ix_evidence_user_ended_s", "user", "ended_s"),
-    Index("ix_evidence_job_id", "job_id"),
-    Index("ix_evidence_ended_s", "ended_s"),
-    comment="'use': used, censored, or why the job is left out; 'score': standard deviations "
-    "between its time and what was expected from all jobs before it",
 )
 
 learnt = Table(

@@ -51,7 +51,7 @@ def test_a_finished_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None
     assert "why there: because" in text
     assert "for later forecasts it counts" in text
     data = json.loads(run(jobs, job, "--json"))
-    assert data["evidence"]["use"] == "used"
+    assert data["outcome"]["use"] == "used"
     assert data["outcome"]["elapsed_s"] == 120
     low, mid, high = data["there"]["runtime_s"]
     assert low <= mid <= high

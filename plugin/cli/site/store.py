@@ -86,7 +86,6 @@ def prune(
         opened.memory_needs.prune(before_s)
         opened.usages.prune(before_s)
         opened.nodes.prune(before_s)
-        opened.learning.prune(before_s)
     count = " and ".join(f"{number} {noun}" for noun, number in deleted.items())
     answer(
         f"{opened.name}: {count} deleted", {"store": opened.name, "deleted": deleted}, json_=json_

@@ -1,17 +1,20 @@
-"""The partial index, which ``tables.py`` cannot declare: it says why."""
+"""The partial indexes, which ``tables.py`` cannot declare: it says why."""
 
 from alembic import op
 
-from berth.plugin.store.tables import UNSEEN
+from berth.plugin.store.tables import PARTIAL, runs
 
 
-def make_unseen_index() -> None:
-    """Make the index of the runs that learning has not looked at partial."""
-    op.drop_index("ix_runs_unseen", "runs")
-    op.create_index(
-        "ix_runs_unseen",
-        "runs",
-        ["end_s", "cluster", "job_id"],
-        sqlite_where=UNSEEN,
-        postgresql_where=UNSEEN,
-    )
+def make_partial_indexes() -> None:
+    """Make the indexes for learning hold only the runs that it asks for."""
+    for index in runs.indexes:
+        if index.name in PARTIAL:
+            where = PARTIAL[index.name]
+            op.drop_index(index.name, "runs", if_exists=True)
+            op.create_index(
+                index.name,
+                "runs",
+                [column.name for column in index.columns],
+                sqlite_where=where,
+                postgresql_where=where,
+            )

@@ -26,8 +26,9 @@ def documents(store: Store) -> list[tuple[str, str, str]]:
 
 
 def use_of(store: Store, job: str) -> str:
-    found = store.learning.of_job(job)
+    found = store.outcomes.of_job(job)
     assert found is not None
+    assert found.use is not None
     return found.use
 
 
@@ -315,7 +316,7 @@ def test_learning_from_what_is_new_finds_what_checking_all_finds(
 
     def pruned() -> None:
         for store in stores:
-            store.learning.prune(NOW_S - 86_400 + 60.0 * 3)
+            store.outcomes.prune(NOW_S - 86_400 + 60.0 * 3)
 
     predicted_anew()
     for site in sites:

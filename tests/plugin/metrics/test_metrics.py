@@ -35,7 +35,6 @@ from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter, store_metric
 from berth.plugin.metrics.of_daemon import daemon_metrics
 from berth.plugin.metrics.serving import listening
 from berth.plugin.store import PlacedRun, Store
-from berth.plugin.store.records import EvidenceRecord
 
 ASK = {"queue": "auto", "comment": "berth:stream"}
 OFF = {"user": "alice", "comment": "berth:off"}
@@ -182,15 +181,15 @@ def test_the_store_is_read_once_a_minute_and_may_come_back(tmp_path: Path) -> No
 def test_how_predictions_held_by_platform(tmp_path: Path) -> None:
     store, now_s = Store.open(str(tmp_path / "berth.db")), time.time()
     store.outcomes.put(
-        PlacedRun(
+        [PlacedRun(
             cluster="site", job_id=str(n), user="alice", state="completed", end_s=now_s - n,
             elapsed_s=10.0 * (1 + n), predicted_s=10.0, predicted_low_s=5.0, predicted_high_s=25.0,
             platform="epyc",
         )
-        for n in range(3)
+        for n in range(3)]
     )  # fmt: skip
     looked_at = [
-        EvidenceRecord("site", str(n), now_s - n, "completed", use, "alice", "app", "sha256:1")
+        PlacedRun("site", str(n), "alice", "completed", end_s=now_s - n, workload="app", use=use)
         for n, use in enumerate(("used", "used", "suspended"))
     ]
     store.learning.put(looked_at, [])
@@ -208,13 +207,13 @@ def test_failures_of_placed_jobs_stand_beside_those_of_others(tmp_path: Path) ->
     placed, left = decision(1, action="edit"), decision(2, action="keep")
     store.decisions.add([placed, left])
     store.outcomes.put(
-        PlacedRun(
+        [PlacedRun(
             cluster="site", job_id=str(n), user="alice", state=state, end_s=now_s - n,
             elapsed_s=10.0, decision=made.id,
         )
         for n, (made, state) in enumerate(
             ((placed, "failed"), (placed, "completed"), (placed, "failed"), (left, "timeout"))
-        )
+        )]
     )  # fmt: skip
     found = scraped(Exporter(failing, lambda: store_metrics(store)))  # type: ignore[arg-type]
     assert found["berth_decided_jobs"] == {

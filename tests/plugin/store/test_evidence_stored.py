@@ -10,7 +10,6 @@ from sqlalchemy import event
 
 from berth.plugin.learning.learner import Learner
 from berth.plugin.store import PlacedRun, Store
-from berth.plugin.store.records import EvidenceRecord
 
 
 def test_finished_jobs_reach_the_daemons_view(store: Store) -> None:
@@ -35,11 +34,9 @@ def test_two_daemons_learn_once(store: Store) -> None:
     first, second = (Learner(store, clock=lambda: NOW_S) for _ in range(2))
     pending = store.learning.pending(0.0, 10)
     first.until_done()
-    row = store.learning.of_job(pending[0].job_id)
-    assert row is not None
     # The second had read the same pending jobs and comes too late: all or nothing.
     late = replace(store.learning.forecasts("app")[0], document="{}", inputs="late")
-    assert not store.learning.put([row], [late])
+    assert not store.learning.put([replace(pending[0], use="used")], [late])
     assert store.learning.forecasts("app")[0].inputs != "late"
     assert second.until_done().jobs == 0
 
@@ -47,11 +44,9 @@ def test_two_daemons_learn_once(store: Store) -> None:
 ENDED = PlacedRun("lab", "1", "alice", "completed", end_s=50.0, workload="app")
 
 
-def _looked_at(outcome: PlacedRun, use: str = "used") -> EvidenceRecord:
-    assert outcome.end_s is not None
-    return EvidenceRecord(
-        outcome.cluster, outcome.job_id, outcome.end_s, outcome.state, use, "alice", "app", "d"
-    )
+def _looked_at(store: Store, *job_ids: str, use: str = "used") -> bool:
+    runs = [replace(run, use=use) for run in store.learning.pending(0.0, 9)]
+    return store.learning.put([run for run in runs if run.job_id in job_ids], [])
 
 
 def test_only_what_learning_has_not_looked_at_as_it_is_now_is_pending(store: Store) -> None:
@@ -63,22 +58,27 @@ def test_only_what_learning_has_not_looked_at_as_it_is_now_is_pending(store: Sto
     assert store.learning.pending(0.0, 1) == [ENDED]
     assert store.learning.pending(55.0, 9) == [later]
     assert store.learning.count_pending(0.0) == 2
-    assert store.learning.put([_looked_at(ENDED), _looked_at(later)], [])
+    assert _looked_at(store, "1", "4")
     assert store.learning.pending(0.0, 9) == []
     store.outcomes.put([ENDED, later])  # accounting is read again
     assert store.learning.count_pending(0.0) == 0
     again, worse = replace(ENDED, end_s=70.0), replace(later, state="failed")
     store.outcomes.put([again, worse, replace(nameless, workload="app")])
     assert [one.job_id for one in store.learning.pending(0.0, 9)] == ["2", "4", "1"]
-    # What was looked at just before it changed is pending still.
-    assert store.learning.put([_looked_at(ENDED)], [], replaces=[("lab", "1")])
-    assert again in store.learning.pending(0.0, 9)
+    changed = store.learning.pending(0.0, 9)[-1]
+    assert (changed.end_s, changed.seen_end_s, changed.use) == (70.0, 50.0, "used")
+    assert _looked_at(store, "1")
+    assert not store.learning.put([replace(changed, use="requeued")], [])  # another was first
+    assert again.job_id not in [one.job_id for one in store.learning.pending(0.0, 9)]
 
 
 def test_what_was_learnt_is_forgotten_and_pending_again(store: Store) -> None:
     old, kept = replace(ENDED, job_id="2", end_s=10.0), replace(ENDED, job_id="3")
     store.outcomes.put([ENDED, old, kept])
-    assert store.learning.put([_looked_at(ENDED), _looked_at(old), _looked_at(kept, "by-hand")], [])
+    assert _looked_at(store, "1", "2")
+    assert store.learning.set_use("3", "by-hand") == []  # learning has not looked at it
+    assert _looked_at(store, "3")
+    assert store.learning.set_use("3", "by-hand") == ["app"]
     assert store.learning.clear("by-hand", since_s=40.0) == 2
     assert store.learning.pending(0.0, 9) == [ENDED]
 

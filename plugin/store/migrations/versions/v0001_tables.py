@@ -10,7 +10,7 @@ import secrets
 from alembic import op
 from sqlalchemy import insert
 
-from berth.plugin.store.migrations.partial import make_unseen_index
+from berth.plugin.store.migrations.partial import make_partial_indexes
 from berth.plugin.store.tables import counters, metadata
 
 revision = "v0001"
@@ -20,7 +20,7 @@ down_revision = None
 def upgrade() -> None:
     """Create every table, the store's identity and its revision 0."""
     metadata.create_all(op.get_bind())
-    make_unseen_index()
+    make_partial_indexes()
     op.execute(
         insert(counters).values(
             [

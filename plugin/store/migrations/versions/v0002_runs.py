@@ -20,7 +20,7 @@ from sqlalchemy import (
     select,
 )
 
-from berth.plugin.store.migrations.partial import make_unseen_index
+from berth.plugin.store.migrations.partial import make_partial_indexes
 from berth.plugin.store.tables import runs
 
 revision = "v0002"
@@ -36,7 +36,7 @@ def upgrade() -> None:
     if not inspect(connection).has_table("past_jobs"):
         return  # the tables were just created, as they are now
     runs.create(connection)
-    make_unseen_index()
+    make_partial_indexes()
     past, outcomes = (
         Table(name, MetaData(), autoload_with=connection) for name in ("past_jobs", "outcomes")
     )
