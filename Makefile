@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 
 .PHONY: help venv tools emulators slurm clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
-  gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
+  gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix \
   mig-sweep simulate soak fresh-site replay-fidelity fuzz packages packages-check lock \
   lowest newest-python optional nightly clean
 
@@ -160,11 +160,6 @@ optional: venv slurm  ## the tests that need MPI, other shells, NVRTC or time to
 matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
 	tests/slurm/matrix trixie 1000
 	tests/slurm/matrix sid 1000
-
-machines: venv emulators  ## a row each: kernels on other CPUs and by other compilers, other Pythons; an hour, as root
-	@deploy/system-packages --optional debootstrap
-	@tests/machines/roots
-	@status=0; $(PY) tests/machines/kernel_matrix.py || status=1; tests/machines/pythons || status=1; exit $$status
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

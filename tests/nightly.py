@@ -19,7 +19,6 @@ TARGETS = (
     "demo", "audit", "simulate", "soak", "fuzz", "mutation", "gate",
     "lowest", "coverage", "mig-sweep", "differential", "test-flux", "differential-flux",
     "fresh-site", "replay-fidelity", "packages-check", "newest-python", "optional", "matrix",
-    "machines",
 )  # fmt: skip
 """Those that need Python alone come before those that need a scheduler or root."""
 OF_THE_MACHINE = (

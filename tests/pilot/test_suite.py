@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from kernel_matrix import FAULTS, planted
+from emulated_kernels import FAULTS, planted
 
 from berth.pilot.errors import PilotError, ToolMissing, UsageError
 from berth.pilot.suite import Suite, build_suite
