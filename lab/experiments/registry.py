@@ -63,7 +63,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "relative": Experiment(
         "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model and baselines",
-        "3 min", "a bundle of relative performance", ("seeds",),
+        "3 min", takes=("seeds",),
     ),
     "site-simulation": Experiment(
         "lab.site.site_simulation",

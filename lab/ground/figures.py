@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from berth.predictor.core.intervals import LEVEL, group_quantile
-from berth.predictor.learning.relative.figures import kendall, r2
 from lab.ground.splits import group_mean
 from lab.ground.table import Floats, Places, Strings
+from lab.relative.figures import kendall, r2
 
 WITHIN = 0.1
 ROWS_FOR_TAU = 2000

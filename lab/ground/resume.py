@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.pilot.documents import write_bytes
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.relative.family import TimesLearner
+from lab.relative.family import TimesLearner
 
 
 @dataclass(frozen=True, slots=True)

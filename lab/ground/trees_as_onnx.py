@@ -6,7 +6,7 @@ import numpy as np
 import xgboost
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.onnx_export import agreement
+from lab.ground.onnx_export import agreement
 
 TREES_TOLERANCE = 1e-5
 """Largest allowed difference of log time between xgboost and its ONNX file."""

@@ -20,7 +20,6 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known
 from berth.predictor.learning.programs.columns import LabelRows
-from berth.predictor.learning.relative.figures import row_taus
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.experiment import Options, read_figures
 from lab.ground.evaluate import Result
@@ -32,6 +31,7 @@ from lab.kernels.program_bundle import train as train_bundle
 from lab.kernels.residual_model import Settings
 from lab.kernels.select import CANDIDATES, Fit, select
 from lab.kernels.tasks import Task, tasks
+from lab.relative.figures import row_taus
 
 INNER_FOLDS = 6
 

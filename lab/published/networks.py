@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.onnx_export import agreement
+from lab.ground.onnx_export import agreement
 
 
 class Standardise(nn.Module):

@@ -15,7 +15,8 @@ from berth.pilot.errors import UsageError
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.family import (
+from lab.ground.resume import Resume, resume_key
+from lab.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     Fold,
     Split,
@@ -25,8 +26,7 @@ from berth.predictor.learning.relative.family import (
     groups,
     held_out,
 )
-from berth.predictor.learning.relative.figures import log_regrets, vector_figures
-from lab.ground.resume import Resume, resume_key
+from lab.relative.figures import log_regrets, vector_figures
 
 Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 SAME = 0.01

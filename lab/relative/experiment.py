@@ -1,15 +1,11 @@
-"""The experiment ``relative``: evaluate all families on all splits, train the cost model."""
+"""The experiment ``relative``: evaluate all families on all splits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from berth.pilot.errors import UsageError
-from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.training_input import SiteInput
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.learning.relative.family import Split, TimesLearner
 from lab.datasets import aiwc
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -17,7 +13,10 @@ from lab.ground.resume import Resume
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.evaluation import SPLITS, Evaluation
+from lab.relative.family import Split, TimesLearner
+from lab.relative.measurements import SiteInput
 from lab.relative.orders import order_figures
+from lab.relative.train import OnnxLearner, train_bundle
 
 _COLUMNS = (
     ("regret", "regret", "{:.3f}"),
@@ -40,11 +39,11 @@ MEANING = (
 )
 
 
-def train_on_aiwc(options: Options, family: TimesLearner) -> str:
+def train_on_aiwc(options: Options, family: OnnxLearner) -> str:
     """Write a bundle of ``family`` from AIWC; return a summary."""
     public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
     source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-    return of_relative(train_relative(public, options.bundle, options.seed, source, family))
+    return train_bundle(public, options.bundle, options.seed, family, source)
 
 
 def evaluate_on_aiwc(
@@ -59,16 +58,6 @@ def evaluate_on_aiwc(
                 resume=Resume(options.unfinished), more_figures=order_figures, advance=advance,
             )
         )  # fmt: skip
-
-
-def train(options: Options) -> str:
-    """Write a bundle of the cost model from the AIWC data set.
-
-    Return a summary. Raises UsageError for ``--figures``, because figures are computed here.
-    """
-    if options.figures is not None:
-        raise UsageError("relative computes its own figures; leave out --figures")
-    return train_on_aiwc(options, families.COST_MODEL)
 
 
 def evaluate(options: Options) -> Report:

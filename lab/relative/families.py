@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import TimesLearner
-from berth.predictor.learning.relative.figures import MeanSpeedup
 from lab.datasets.aiwc import KINDS
+from lab.relative.cost_model_family import CostModelFamily
+from lab.relative.family import TimesLearner
+from lab.relative.figures import MeanSpeedup
 
 TREES = 300
 

@@ -15,8 +15,8 @@ import numpy as np
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.family import TimesLearner, by_application
 from lab.ground.resume import Resume, resume_key
+from lab.relative.family import TimesLearner, by_application
 
 
 @dataclass(frozen=True, slots=True)

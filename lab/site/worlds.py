@@ -23,12 +23,12 @@ from berth.predictor.learning.cells import (
     Hardware,
     RunShape,
 )
-from berth.predictor.learning.relative.widths import log_widths
 from lab.datasets import aiwc
 from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.nested import Fold, nested
+from lab.relative.widths import log_widths
 
 CPU_KINDS = frozenset(("cpu", "manycore"))
 SIZES = {name: n * math.log(8.0) for n, name in enumerate(("tiny", "small", "medium", "large"))}

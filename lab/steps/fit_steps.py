@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
-from berth.predictor.learning.onnx_export import OnnxGraph
+from lab.ground.onnx_export import OnnxGraph
 from lab.ground.table import Floats, Strings
 from lab.steps.step_rows import Steps
 

@@ -21,10 +21,10 @@ from berth.predictor.families.training_step.bundle import (
     learner_files,
 )
 from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
-from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, held_out
+from lab.ground.onnx_export import agreement
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.table import Floats
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx

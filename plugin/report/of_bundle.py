@@ -169,30 +169,3 @@ def _group(key: str) -> str:
         return "made"
     last = key.rpartition(".")[2]
     return "widths" if any(word in last for word in _WIDTHS) else "data"
-
-
-LEFT_OUT_IN_TURN = (
-    "Each application left out in turn. Regret: time on the platform picked over the least time, "
-    "geometric mean over applications; worst: of one application. Error: of the times, median of "
-    "an application, averaged."
-)
-
-
-def _figure(title: str, key: str, form: str) -> Column[tuple[str, Mapping[str, float]]]:
-    return Column(title, key, lambda row: row[1].get(key), form.format, kind=float)
-
-
-METHOD_FIGURES: tuple[Column[tuple[str, Mapping[str, float]]], ...] = (
-    Column("Method", "method", lambda row: row[0]),
-    _figure("Regret", "regret", "{:.3f}"),
-    _figure("Worst", "worst_regret", "{:.2f}"),
-    _figure("Kendall tau", "kendall_tau", "{:.3f}"),
-    _figure("Median error", "median_time_error", "{:.1%}"),
-)
-"""The columns of methods by how well they predict relative performance."""
-
-
-def trained_part(trained: str, figures: Mapping[str, Mapping[str, float]], folder: str) -> Part:
-    """Return the sentence on a trained bundle, and its figures beside those of the baselines."""
-    table = Table("Methods", METHOD_FIGURES, list(figures.items()))
-    return Part("", [trained, LEFT_OUT_IN_TURN], tables=[table], notes=[f"written to {folder}"])

@@ -32,7 +32,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import roof_of
-from berth.predictor.learning.onnx_export import agreement
+from lab.ground.onnx_export import agreement
 from lab.steps.fit_steps import Process, fit_rates
 
 GPU, CPU = "rtx-3090-24gb", "epyc-genoa-vm"

@@ -64,13 +64,8 @@ def test_predict_at_another_size(
         (("train", "bundle", "verify", "absent"), "not a bundle folder"),
         (("train", "bundle", "show", "absent"), "not a bundle folder"),
         (
-            ("train", "absent.jsonl", "--out", "x", "--task", "relative-performance"),
-            "does not exist",
-        ),
-        (("train", "--task", "relative-performance", "--out", "b"), "no PROFILES are given"),
-        (
-            ("train", "absent.jsonl", "--task", "relative-performance", "--out", "b"),
-            "does not exist",
+            ("train", "absent.jsonl", "--out", "x", "--adapt", "default", "--platform", "quartz"),
+            "No such file",
         ),
     ],
 )

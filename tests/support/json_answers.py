@@ -342,8 +342,7 @@ ANSWERS: Mapping[str, Any] = {
     "site-store-upgrade": {"store": str, "before": str | None, "now": str},
     "site-support": {"file": str, "bytes": COUNTED, "missing": dict[str, str]},
     "train": {
-        "bundle": str, "rows?": int, "platform?": str | None, "folder": str,
-        "figures?": [{"method": str, "*": float | None}], "*": Any,
+        "bundle": str, "rows": int, "platform": str, "folder": str, "*": Any,
     },
     "train-bundle-diff": [row(of_bundle.DIFFERENCES)],
     "train-bundle-show": {

@@ -190,8 +190,8 @@ def cases(folder: Path) -> dict[str, Case]:
             ("site", "support", *here, "-o", str(folder / "support.tar.gz")), slow=True
         ),
         "train": Case(
-            ("train", "--task", "relative-performance", at["relative"], "--out",
-             str(folder / "trained")),
+            ("train", at["triad.json"], at["triad-quartz.json"], "--adapt", "default",
+             "--platform", "quartz", "--out", str(folder / "trained")),
             slow=True,
         ),
         "replay-tune": Case(
@@ -246,6 +246,7 @@ def _files(folder: Path) -> dict[str, str]:
     served = described(DecoderShape(4, 512), "serve", sequence=None, options=WorkloadOptions())
     texts = {
         "triad.json": to_json(profile(runtime_s=2.0)),
+        "triad-quartz.json": to_json(profile(platform="quartz", runtime_s=3.0)),
         "fleet.json": json.dumps(FLEET),
         "jobs.json": json.dumps(JOBS),
         "jobs.swf": "".join(SWF.format(n + 1, 20 * n, n % 2) for n in range(8)),

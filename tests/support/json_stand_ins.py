@@ -16,7 +16,6 @@ from fake_slurm import recorded_slurm
 from imported import SAMPLES
 from live_queue import pretend
 from made_forecasts import put
-from site_profiles import write_site as write_relative_site
 from stand_in_replayer import StandIn
 from toy_profiles import profile
 
@@ -53,7 +52,6 @@ def write_files(folder: Path) -> None:
     """What the cases read beside the site's own files."""
     (folder / "calibrated").mkdir()
     write_calibrated_site(folder / "calibrated")
-    write_relative_site(folder / "relative", applications=4)
     ours = platforms.load()["quartz"].model_copy(update={"name": "ours"})
     write_json(folder / "ours.json", ours)
     entry = GpuPlanEntry(

@@ -35,10 +35,10 @@ def profile(name: str, work: float, far: float, platform: str = "here", noise: f
 
 
 def write_site(folder: Path, applications: int = 6, sizes: int = 2, seed: int = 0) -> Path:
-    """``here.jsonl`` with counters, ``gpu-*.json`` with times, ``big.csv`` with times."""
+    """``here.jsonl`` with counters; ``gpu-*.json`` and ``big.jsonl`` with times."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    piloted, labels = [], ["name,platform,runtime_s"]
+    piloted, big = [], []
     for app in range(applications):
         base, intensity = 10 ** rng.uniform(6, 10), rng.uniform(0.1, 4)
         for size in range(1, sizes + 1):
@@ -46,9 +46,9 @@ def write_site(folder: Path, applications: int = 6, sizes: int = 2, seed: int = 
             piloted.append(profile(name, work, intensity * work))
             there = profile(name, work, intensity * work, "gpu", np.exp(rng.normal(0, 0.1)))
             (folder / f"gpu-{name}.json").write_text(json.dumps(there), encoding="utf-8")
-            seconds = SECONDS["big"](work, intensity * work) * np.exp(rng.normal(0, 0.1))
-            labels.append(f"{name},big,{float(seconds)!r}")
-    lines = "\n".join(json.dumps(each) for each in piloted)
-    (folder / "here.jsonl").write_text(lines + "\n", encoding="utf-8")
-    (folder / "big.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
+            noise = np.exp(rng.normal(0, 0.1))
+            big.append(profile(name, work, intensity * work, "big", noise))
+    for name, profiles in (("here", piloted), ("big", big)):
+        lines = "\n".join(json.dumps(each) for each in profiles)
+        (folder / f"{name}.jsonl").write_text(lines + "\n", encoding="utf-8")
     return folder

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.profile import Profile
-from berth.plugin.cli.train.command import train_relative
-from berth.plugin.cli.train.training_input import site_input
 
 NETWORK = Path(__file__).with_name("small-network")
 CPU, GPU = "quartz", "h100-80gb"
@@ -53,6 +51,8 @@ def trained(folder: Path) -> Path:
     """The bundle, trained in ``folder`` in some ten seconds; needs the extra ``deep``."""
     from lab.published.vae.network import VaeDnn
     from lab.published.vae.vae_dnn import VaeFamily
+    from lab.relative.measurements import site_input
+    from lab.relative.train import train_bundle
 
     rng = np.random.default_rng(0)
     runs = folder / "runs"
@@ -72,7 +72,7 @@ def trained(folder: Path) -> Path:
         latent=3, hidden=(16,), dnn=(32, 32), calibration_epochs=20, vae_epochs=60, dnn_epochs=100
     )
     family = VaeFamily(settings=small, cpus=(CPU,), counted_on_cpu=True)
-    train_relative(replace(site, title="made-up runs"), folder / "network", 0, family=family)
+    train_bundle(replace(site, title="made-up runs"), folder / "network", 0, family)
     return folder / "network"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.onnx_export import agreement
 from lab.gate.part import Work
+from lab.ground.onnx_export import agreement
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import columns, read_examples
 from lab.kernels.residual_model import fit

@@ -11,17 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.training_input import site_input
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.family import (
-    LEAVE_ONE_APPLICATION_OUT,
-    Fold,
-    Split,
-    TimesLearner,
-)
 from lab.datasets.aiwc import CPUS
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -34,7 +26,15 @@ from lab.relative.evaluation import RANDOM_ROWS, Result, steps
 from lab.relative.evaluation import evaluate as evaluate_entries
 from lab.relative.experiment import train_on_aiwc
 from lab.relative.families import FOREST, log_features
+from lab.relative.family import (
+    LEAVE_ONE_APPLICATION_OUT,
+    Fold,
+    Split,
+    TimesLearner,
+)
+from lab.relative.measurements import site_input
 from lab.relative.orders import order_figures
+from lab.relative.train import train_bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def train(options: Options) -> str:
         return train_on_aiwc(options, VaeFamily())
     cpus = tuple(name for name, kind in site.kinds.items() if kind == "cpu")
     family = VaeFamily(cpus=cpus, counted_on_cpu=site.rows.reference in cpus)
-    return of_relative(train_relative(site, options.bundle, options.seed, family=family))
+    return train_bundle(site, options.bundle, options.seed, family)
 
 
 def evaluate(options: Options) -> Report:

@@ -18,8 +18,6 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_toml, write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.training_input import SiteInput
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.experiments.experiment import Options
@@ -39,6 +37,8 @@ from lab.published.xamm.samples import (
 from lab.relative.evaluation import FEW_FOLDS
 from lab.relative.experiment import evaluate_on_aiwc, train_on_aiwc
 from lab.relative.families import COST_MODEL
+from lab.relative.measurements import SiteInput
+from lab.relative.train import train_bundle
 
 PREDICTIONS, AMM = "predictions.csv", "amm.json"
 _COLUMNS = (
@@ -84,7 +84,7 @@ def train(options: Options) -> str:
     config = read_toml(options.config, XammConfig)
     rows, family = training_rows(config, options.config.parent)
     site = SiteInput(rows, config.app_train_data, {}, {})
-    return of_relative(train_relative(site, options.bundle, config.seed, family=family))
+    return train_bundle(site, options.bundle, config.seed, family)
 
 
 def evaluate(options: Options) -> Report:

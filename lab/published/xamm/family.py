@@ -12,7 +12,7 @@ import xgboost
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.onnx_export import agreement
+from lab.ground.onnx_export import agreement
 from lab.published.networks import TOLERANCE, apply
 from lab.published.xamm.benchmarks import Benchmarks, signatures
 from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn

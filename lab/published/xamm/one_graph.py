@@ -9,7 +9,7 @@ import onnx
 from onnx import compose
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.onnx_export import OnnxGraph, agreement
+from lab.ground.onnx_export import OnnxGraph, agreement
 from lab.ground.trees_as_onnx import trees_to_onnx
 from lab.published.networks import TOLERANCE, check_agreement, to_onnx
 

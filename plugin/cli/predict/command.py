@@ -85,8 +85,8 @@ def predict(
     FILE is a Profile, an ONNX file, the config.json of a Hugging Face model (a decoder is a served
     language model), TOML of MIG slices, or a document of a berth.*-workload/1 schema.
     OTHERS are profiles of the same program and size on other platforms, whose times are then
-    known and taught from; or on the same platform with other numbers of nodes. With --bundle of
-    `berth train --task relative-performance` its own platforms are ranked.
+    known; or on the same platform with other numbers of nodes. With --bundle of relative
+    performance its own platforms are ranked.
     """
     site = None
     if site_file is not None:

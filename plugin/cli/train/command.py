@@ -1,10 +1,9 @@
-"""``berth train``: makes a bundle from a site's own runs, or adds a platform to a bundle."""
+"""``berth train``: adds a platform to a bundle by a site's own runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -13,26 +12,12 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import PATH, answer, json_option
-from berth.plugin.cli.train.training_input import (
-    SiteInput,
-    command_line,
-    require_training,
-    site_input,
-)
-from berth.plugin.report.progress_bars import step_bar
+from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, conflicting_labels
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware import platforms as known
 
-if TYPE_CHECKING:
-    from berth.predictor.families.relative.bundle import RelativeManifest
-    from berth.predictor.learning.relative.family import TimesLearner
-
-SEED = 0
-"""Seed of the training."""
-SEED = 0
-"""Seed of the training."""
-TASKS = ("programs", "models", "relative-performance")
+TASKS = ("programs", "models")
 
 
 @click.command(
@@ -43,8 +28,7 @@ TASKS = ("programs", "models", "relative-performance")
     "--task",
     type=click.Choice(TASKS),
     default="programs",
-    help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "
-    "with --adapt; or programs that ran on several platforms (relative-performance).",
+    help="What PROFILES are: programs, or deep-learning models (models), that ran on --platform.",
 )
 @click.option(
     "--adapt",
@@ -54,7 +38,6 @@ TASKS = ("programs", "models", "relative-performance")
 )
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option("--out", type=PATH, required=True, help="Folder of the new bundle.")
-@click.option("--reference", help="With --task relative-performance: where programs are piloted.")
 @json_option
 def train(
     *,
@@ -63,43 +46,13 @@ def train(
     adapt: Path | None,
     platform: str | None,
     out: Path,
-    reference: str | None,
     json_: bool,
 ) -> None:
     """Learn from PROFILES, the site's own runs.
 
-    With --adapt, PROFILES are of the same workloads on a reference and on the new platform (with
-    --task models: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
-    relative-performance, of the same workloads on several platforms (folders, JSON, JSON lines,
-    CSV of times): each application is left out in turn, and the errors of its prediction are
-    printed beside those of plain baselines.
+    PROFILES are of the same workloads on a reference and on the new platform (with --task models:
+    the .jsonl of `berth pilot dl` and the .onnx files that it measured).
     """
-    if task == TASKS[2]:
-        if adapt is not None or platform is not None:
-            raise UsageError("--adapt and --platform are for --task programs and models")
-        site = site_input(profiles, reference, None)
-        if site is None:
-            raise UsageError(
-                "no PROFILES are given", hint="profiles of programs on several platforms"
-            )
-        manifest = train_relative(site, out)
-        from berth.plugin.report.of_bundle import trained_part  # noqa: PLC0415 - onnxruntime
-        from berth.predictor.learning.relative.figures import MeanSpeedup  # noqa: PLC0415
-        from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
-
-        figures = {
-            manifest.family: dict(manifest.figures),
-            MeanSpeedup().name: baseline_figures(site.rows, SEED),
-        }
-        document = {
-            "bundle": manifest.id, "rows": manifest.training.rows, "platform": None,
-            "figures": [{"method": method, **of} for method, of in figures.items()],
-            "folder": str(out),
-        }  # fmt: skip
-        answer(trained_part(of_relative(manifest), figures, str(out)), document, json_=json_)
-        return
-    if reference is not None:
-        raise UsageError("--reference is for --task relative-performance")
     if (adapt is None) != (platform is None):
         raise UsageError("--adapt BUNDLE and --platform NEW go together")
     if adapt is None or platform is None:
@@ -113,48 +66,6 @@ def train(
     else:
         text, summary = adapt_model(profiles, adapt, platform, out)
     answer(text, {**summary, "folder": str(out)}, json_=json_)
-
-
-def train_relative(
-    site: SiteInput,
-    out: Path,
-    seed: int = SEED,
-    sources: Mapping[str, str] | None = None,
-    family: TimesLearner | None = None,
-) -> RelativeManifest:
-    """Train a bundle of relative performance over the platforms of these rows.
-
-    ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
-    cost model.
-    """
-    require_training("training")
-    from berth.predictor.learning.relative.cost_model_family import CostModelFamily  # noqa: PLC0415
-    from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
-    from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
-
-    with step_bar("training", steps(site.rows)) as advance:
-        return run(
-            site.rows,
-            out,
-            sources=dict(sources or {site.title: site.rows.digest()}),
-            seed=seed,
-            command=command_line(),
-            family=CostModelFamily(kinds=site.kinds) if family is None else family,
-            constants=site.constants,
-            advance=advance,
-        )
-
-
-def of_relative(manifest: RelativeManifest) -> str:
-    """Say what was made, and how far it can be trusted."""
-    applications = len(manifest.training.applications)
-    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
-    if manifest.log_widths is not None:
-        return done
-    return (
-        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
-        "predictions will have no intervals and abstain"
-    )
 
 
 def adapt_bundle(

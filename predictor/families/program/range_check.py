@@ -135,26 +135,6 @@ class RangeCheck:
     def _learnt_distance(self, values: Floats) -> float:
         return self.distance(np.where(self._learnt, values, self.centre))
 
-    def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:
-        """Return a sentence on the first of ``columns`` that is unknown or far outside its training
-        range.
-
-        Far means more than ``most`` below the smallest or above the largest training value, in the
-        unit of the feature. None: no such column. (One feature among many hardly moves
-        ``distance``.)
-        """
-        for column in columns:
-            name, value = self.names[column], float(values[column])
-            if math.isnan(value):
-                return f"{name} is not known, and the time stands on it"
-            low, high = float(self.low[column]), float(self.high[column])
-            if max(low - value, value - high) > most:
-                return (
-                    f"{name} is {value:.3g}, far outside the {low:.3g} to {high:.3g} that the "
-                    "bundle was trained on"
-                )
-        return None
-
     def explain(self, values: Floats) -> str | None:
         """Return a sentence that names the most unusual feature of a program; None: it is within
         range."""

@@ -1,10 +1,9 @@
-"""Bundles for relative performance on many platforms: a manifest and one model, the cost model or
-an ONNX network.
+"""Bundles for relative performance on many platforms: a manifest and one ONNX model.
 
-Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``) of any
-other family, from ``features`` (rows x counters + 1: log(1 + counter), log of the time on the
-reference; float32) to ``log_speedup`` (rows x platforms). The manifest has the widths of intervals,
-and ``range.json`` the range of the training programs; both exist only with enough of these.
+``model.onnx`` leads from ``features`` (rows x counters + 1: log(1 + counter), log of the time on
+the reference; float32) to ``log_speedup`` (rows x platforms). The manifest has the widths of
+intervals, and ``range.json`` the range of the training programs; both exist only with enough of
+these.
 
 The manifest lists the counters that had one value in all training programs (``constants``). A model
 cannot learn from such a counter: without this check, a program with 32 threads would get the
@@ -16,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
 from berth.pilot.catalogue import BY_NAME
-from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
@@ -35,17 +33,14 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.program.bundle import RANGE, read_range
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.families.relative.cost_model import CostModelFile, cost_model_of
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import check_counters
 
 if TYPE_CHECKING:
     import onnxruntime
 
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
-MODEL_FILE, ONNX = "model.json", "model.onnx"
-ModelKind = Literal["cost-model", "onnx"]
+ONNX = "model.onnx"
 
 
 class RelativeTraining(Training):
@@ -61,7 +56,7 @@ class RelativeManifest(BundleManifest):
     schema_: str = Field(default=RELATIVE_SCHEMA, alias="schema")
     family: str
     what: str
-    kind: ModelKind
+    kind: Literal["onnx"] = "onnx"
     counters: tuple[str, ...] = Field(min_length=1)
     platforms: tuple[str, ...] = Field(min_length=2)
     reference: str
@@ -75,21 +70,12 @@ class RelativeManifest(BundleManifest):
     training: RelativeTraining
 
 
-class TimesModel(Protocol):
-    """A trained model of times on many platforms."""
-
-    def log_seconds(self, rows: Rows) -> Floats:
-        """Return predicted log seconds [rows, platforms], all finite; known times are returned
-        unchanged."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class RelativeModel:
     """A loaded bundle: manifest, model and range of the training rows."""
 
     manifest: RelativeManifest
-    model: TimesModel
+    model: OnnxModel
     range_check: RangeCheck | None = None
     """Check that a row is within the range of the training rows; None: learnt from too few."""
 
@@ -109,8 +95,7 @@ class RelativeModel:
 def verify(folder: Path) -> RelativeManifest:
     """Return the manifest after verifying every checksum. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
-    model = MODEL_FILE if manifest.kind == "cost-model" else ONNX
-    check_complete(folder, manifest, (model, *((RANGE,) if manifest.log_widths else ())))
+    check_complete(folder, manifest, (ONNX, *((RANGE,) if manifest.log_widths else ())))
     if manifest.reference not in manifest.platforms:
         raise DocumentError(folder / MANIFEST, "is not among the platforms", key="reference")
     return manifest
@@ -119,13 +104,8 @@ def verify(folder: Path) -> RelativeManifest:
 def load(folder: Path) -> RelativeModel:
     """Return the bundle after verifying it. Raises DocumentError for a missing or invalid file."""
     manifest = verify(folder)
-    model: TimesModel
-    if manifest.kind == "cost-model":
-        model = cost_model_of(read_json(folder / MODEL_FILE, CostModelFile), folder / MODEL_FILE)
-        if (model.counters, model.platforms, model.reference) != _described(manifest):
-            raise DocumentError(folder / MODEL_FILE, "is not the model that the manifest describes")
-    else:
-        model = OnnxModel(*_described(manifest), open_model(folder / ONNX))
+    described = manifest.counters, manifest.platforms, manifest.reference
+    model = OnnxModel(*described, open_model(folder / ONNX))
     if manifest.log_widths is None:
         return RelativeModel(manifest, model)
     names = tuple(log_name(name) for name in manifest.counters)
@@ -135,10 +115,6 @@ def load(folder: Path) -> RelativeModel:
 def log_name(counter: str) -> str:
     """Return what range checks call a counter."""
     return f"log(1 + {counter})"
-
-
-def _described(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    return manifest.counters, manifest.platforms, manifest.reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +143,22 @@ class OnnxModel:
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
 
+def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:
+    """Raise UsageError where ``rows`` has other counters than ``counters``, those of the
+    training."""
+    if rows.counters == counters:
+        return
+    if absent := [name for name in counters if name not in rows.counters]:
+        raise UsageError(f"the counter {absent[0]!r}, which the model was trained on, is not given")
+    unknown = [name for name in rows.counters if name not in counters]
+    raise UsageError(
+        f"the counter {unknown[0]!r} is unknown to the model"
+        if unknown
+        else "the counters are in another order than the model was trained on",
+        hint=f"it was trained on: {', '.join(counters)}",
+    )
+
+
 WIDEST_SAME_FACTOR = 1.5
 """Largest ratio of two counter values that count as equal; two threads differ from one."""
 _LEAST, _LEAST_RATIO = 1.0, 0.1
@@ -181,23 +173,6 @@ Two page faults or atomic updates among millions of instructions thereby count a
 """
 _UNITS_OF_RUN = frozenset(("threads", "processes"))
 """Counters of threads and processes: 2 must differ from 1."""
-_COUNTED_IN = 0.5
-"""Least share of the training programs that must have a counter."""
-
-
-def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
-    """Return the value by name of the counters that have one value in all rows where they are
-    known.
-
-    ``values``: rows x counters, NaN: missing. Counters known in fewer than half of the rows are
-    left out.
-    """
-    constants = {}
-    for name, column in zip(names, values.T, strict=True):
-        known = column[np.isfinite(column)]
-        if len(known) and len(known) >= _COUNTED_IN * len(column) and (known == known[0]).all():
-            constants[name] = float(known[0])
-    return constants
 
 
 def unlike_constants(

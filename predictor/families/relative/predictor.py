@@ -17,7 +17,6 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
 from berth.predictor.families.relative.bundle import RelativeModel, unlike_constants
-from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
 
 NO_WIDTHS = "the bundle learnt from too few applications to say how far it can be trusted"
@@ -60,7 +59,7 @@ def predict_row(
             hint=f"it knows {', '.join(manifest.platforms)}",
         )
     guess = model.log_seconds(row.knowing())[0]
-    unlike = unlike_constants(manifest.constants or {}, beside or {}) or _unlike(model, row)
+    unlike = unlike_constants(manifest.constants or {}, beside or {}) or _outside(model, row)
     log_reference_s = float(row.log_reference[0])
     predictions = []
     for index, name in enumerate(manifest.platforms):
@@ -91,18 +90,9 @@ def missing_counters(
     return (*absent, *(name for name in model.manifest.constants or {} if name not in beside))
 
 
-def _unlike(model: RelativeModel, row: Rows) -> str | None:
-    """Return a sentence on how ``row`` lies outside the training rows; None: it lies within.
-
-    A row whose work is too large or too small for the cost model is also outside.
-    """
+def _outside(model: RelativeModel, row: Rows) -> str | None:
     check = model.range_check
-    if check is None:
-        return None
-    logs = row.log_counters()[0]
-    work = model.model.view.work if isinstance(model.model, CostModel) else ()
-    columns = [row.counters.index(name) for name in work if name in row.counters]
-    return check.explain(logs) or check.beyond(columns, logs, math.log(WIDEST_USEFUL_FACTOR))
+    return None if check is None else check.explain(row.log_counters()[0])
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:

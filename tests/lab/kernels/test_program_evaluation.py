@@ -12,11 +12,11 @@ import pytest
 from toy_profiles import QUICK, examples
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.relative.figures import kendall, r2
 from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps
 from lab.kernels.examples import columns
 from lab.kernels.methods import METHODS, SHIPPED
 from lab.kernels.select import Guess
+from lab.relative.figures import kendall, r2
 
 ALL = platforms.shipped()
 HERE = ALL["epyc-genoa-vm"]

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import BerthError  # noqa: E402
-from berth.predictor.learning.onnx_export import run, session_of  # noqa: E402
+from lab.ground.onnx_export import run, session_of  # noqa: E402
 from lab.published.networks import (  # noqa: E402  # noqa: E402
     Standardise,
     apply,

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from site_profiles import write_site
+from sklearn.linear_model import Ridge
 from toy_rows import toy
 
 from berth.pilot.errors import UsageError
-from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from lab.ground.resume import Resume, resume_key
 from lab.relative import evaluation as run
+from lab.relative.cost_model_family import CostModelFamily
 from lab.relative.experiment import report_of
-from lab.relative.families import MeanSpeedup
+from lab.relative.families import MeanSpeedup, Regression
+from lab.relative.measurements import read_measurements
 from lab.relative.orders import FOUR, order_figures
 
 QUICK = (MeanSpeedup(),)
@@ -126,3 +129,16 @@ def test_a_perfect_prediction_has_every_order_right() -> None:
     )
     assert order_figures(four, four.log_seconds)["order_of_four"] == 1.0
     assert order_figures(four, -four.log_seconds)["order_of_four"] == 0.0
+
+
+def test_baselines_bear_missing_times_and_counters(tmp_path) -> None:
+    ridge = Regression("ridge", "ridge", lambda _seed: Ridge(10.0))
+    rows = read_measurements([write_site(tmp_path / "site")]).rows
+    whole = ridge.fit(rows, 0).log_seconds(rows.knowing())
+    rows.log_seconds[0, 1] = rows.values[3, 1] = np.nan
+    found = ridge.fit(rows, 0).log_seconds(rows.knowing())
+    assert np.isfinite(found).all()
+    assert found == pytest.approx(whole, abs=1.0)
+    assert found[:, 2] != pytest.approx(whole[:, 2])
+    rows.log_seconds[:, 1] = np.nan
+    assert ridge.fit(rows, 0).log_seconds(rows.knowing())[:, 1] == pytest.approx(rows.log_reference)

@@ -13,7 +13,7 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
-from berth.plugin.report.of_bundle import differences_of, differences_part, trained_part
+from berth.plugin.report.of_bundle import differences_of, differences_part
 from berth.plugin.report.of_job import job_report
 from berth.plugin.report.parts import Column, Table, data_of
 from berth.plugin.report.terminal import part_text
@@ -77,9 +77,3 @@ def test_what_two_bundles_differ_in_is_a_table_for_each_group() -> None:
     assert text.startswith("Made:\n  KEY  FIRST")
     assert "berth-other" in text
     assert "figures.error" in text.partition("Figures:")[2]
-
-
-def test_a_figure_that_a_method_lacks_is_a_dash_and_an_empty_cell() -> None:
-    part = trained_part("b: 9 rows", {"always first": {"regret": 1.5}}, "folder")
-    assert part_text(part).splitlines()[-3].split() == ["always", "first", "1.500", "-", "-", "-"]
-    assert table_csv(part.tables[0]).splitlines()[1] == "always first,1.5,,,"

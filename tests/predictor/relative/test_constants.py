@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from linear_family import bundle_of
 from site_profiles import profile, write_site
 
 from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative import bundle as bundles
-from berth.predictor.families.relative.bundle import constant_counters, unlike_constants
+from berth.predictor.families.relative.bundle import unlike_constants
+from lab.relative.measurements import constant_counters
 
 NAN = float("nan")
 THREADS = {"value": 1.0, "quality": "measured", "source": "proc"}
@@ -38,8 +40,7 @@ def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (site / "here.jsonl").read_text(encoding="utf-8")
     more = f'"counters": {{"threads": {json.dumps(THREADS)}, '
     (site / "here.jsonl").write_text(text.replace('"counters": {', more), encoding="utf-8")
-    result = run("train", "--task", "relative-performance", site, "--out", folder / "bundle")
-    assert result.exit_code == 0, (result.output, result.exception)
+    bundle_of(site, folder / "bundle")
     return folder
 
 

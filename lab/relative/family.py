@@ -15,8 +15,16 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.bundle import TimesModel
 from berth.predictor.families.relative.rows import Rows
+
+
+class TimesModel(Protocol):
+    """A trained model of times on many platforms."""
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Return predicted log seconds [rows, platforms], all finite; known times are returned
+        unchanged."""
+        ...
 
 
 class TimesLearner(Protocol):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
-from berth.predictor.learning.relative.figures import MeanSpeedup
-from berth.predictor.learning.relative.widths import log_widths, next_application_quantile
+from lab.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
+from lab.relative.figures import MeanSpeedup
+from lab.relative.widths import log_widths, next_application_quantile
 
 PLATFORMS = ("cpu", "gpu", "gpu2", "slice")
 

@@ -7,15 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from linear_family import bundle_of
 from site_profiles import profile, write_site
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative.rows import identity, row_of
-from berth.predictor.families.relative.views import PILOT, fitting
-from berth.predictor.learning.relative.measurements import read_measurements
+from lab.relative.measurements import read_measurements
 
 
 @pytest.fixture
@@ -44,13 +42,13 @@ def test_counters_are_the_references_and_times_everybodys(site) -> None:
     assert len(rows) == 12
     assert np.isfinite(rows.log_seconds).all()
     assert set(rows.applications) == {f"app{n}" for n in range(6)}
-    assert fitting(rows) is PILOT
 
 
 def test_a_time_that_is_not_there_is_missing_and_a_strange_workload_left_out(site) -> None:
     (site / "gpu-app0-1.json").unlink()
-    labels = (site / "big.csv").read_text(encoding="utf-8")
-    (site / "big.csv").write_text(labels + "stranger,big,2.5\n", encoding="utf-8")
+    stranger = {**profile("app0-1", 1e6, 1e5, "big"), "name": "stranger"}
+    stranger["workload"] = {"command": ["./stranger"], "size": 1.0}
+    (site / "stranger.json").write_text(json.dumps(stranger), encoding="utf-8")
     found = read_measurements([site])
     assert np.isnan(found.rows.log_seconds).sum() == 1
     assert found.unpaired == ("stranger",)
@@ -86,75 +84,6 @@ def test_the_same_command_and_size_pairs_where_names_differ(site) -> None:
     found = read_measurements([site])
     assert not found.unpaired
     assert np.isfinite(found.rows.log_seconds).all()
-
-
-def test_a_misspelt_counter_is_named_with_the_nearest(site) -> None:
-    def misspell(first) -> None:
-        first["counters"]["instructoins"] = first["counters"].pop("instructions")
-
-    edit(site, misspell)
-    with pytest.raises(UsageError, match="'instructoins' of 'app0-1' is unknown") as caught:
-        read_measurements([site])
-    assert "instructions" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("cell", ["nan", "inf", "-1", "0", "fast"])
-def test_a_label_that_is_no_time_names_its_line(site, cell) -> None:
-    text = (site / "big.csv").read_text(encoding="utf-8")
-    (site / "big.csv").write_text(text + f"app9-1,big,{cell}\n", encoding="utf-8")
-    with pytest.raises(DocumentError, match=r"line 14.*not a time above 0"):
-        read_measurements([site])
-
-
-@pytest.mark.parametrize("cell", ["1e308", "1e-320", "3e9"])
-def test_a_time_that_nothing_takes_is_refused(site, cell) -> None:
-    text = (site / "big.csv").read_text(encoding="utf-8")
-    (site / "big.csv").write_text(text + f"app9-1,big,{cell}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"line 14: .* s is no time that 'app9-1' takes"):
-        read_measurements([site])
-
-
-@pytest.mark.parametrize(
-    "line", [",big,1", "app9-1,,1", "app9-1,\x1b[31mbig,1", "app9-1,b\x00g,1", "app9-1,a b,1"]
-)
-def test_a_label_of_no_name_is_refused(site, line) -> None:
-    text = (site / "big.csv").read_text(encoding="utf-8")
-    (site / "big.csv").write_text(text + line + "\n", encoding="utf-8")
-    with pytest.raises(DocumentError, match="line 14"):
-        read_measurements([site])
-
-
-def test_a_spreadsheets_byte_order_mark_and_blanks_around_names_are_no_part_of_them(site) -> None:
-    plain = read_measurements([site]).rows
-    text = (site / "big.csv").read_text(encoding="utf-8").replace(",big,", ", big ,")
-    (site / "big.csv").write_text(text, encoding="utf-8-sig")
-    found = read_measurements([site]).rows
-    assert found.platforms == plain.platforms
-    assert np.array_equal(found.log_seconds, plain.log_seconds)
-
-
-def test_a_misspelt_platform_and_milliseconds_are_doubted(site) -> None:
-    assert not read_measurements([site]).doubtful
-    head, first, *rest = (site / "big.csv").read_text(encoding="utf-8").splitlines()
-    lines = [head, first.replace(",big,", ",Big,")]
-    for line in rest:
-        name, platform, taken = line.split(",")
-        lines.append(f"{name},{platform},{float(taken) * 1000!r}")
-    (site / "big.csv").write_text("\n".join(lines), encoding="utf-8")
-    few, far = read_measurements([site]).doubtful
-    assert few.startswith("Big: 1 of 12 workloads have a time there")
-    assert far.startswith("big: ")
-    assert "slower than here; is every time in seconds?" in far
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [("name,platform", "not name, platform, runtime_s"), ("", "is empty")],
-)
-def test_another_table_is_refused(site, header, message) -> None:
-    (site / "big.csv").write_text(header + "\n", encoding="utf-8")
-    with pytest.raises(DocumentError, match=message):
-        read_measurements([site])
 
 
 def test_a_run_that_failed_is_refused(site) -> None:
@@ -215,19 +144,10 @@ def test_a_missing_counter_of_one_profile_is_a_hole() -> None:
 def test_too_little_is_refused_before_anything_is_fitted(site, tmp_path, spoil, message):
     lines = (site / "here.jsonl").read_text(encoding="utf-8").splitlines()
     if spoil == "one platform":
-        for path in [site / "big.csv", *site.glob("gpu-*.json")]:
+        for path in [site / "big.jsonl", *site.glob("gpu-*.json")]:
             path.unlink()
     else:
         (site / "here.jsonl").write_text("\n".join(lines[:2]), encoding="utf-8")
-    words = ["train", site, "--task", "relative-performance", "--out", tmp_path / "bundle"]
-    result = CliRunner().invoke(berth, [str(word) for word in words])
-    assert isinstance(result.exception, UsageError), result.exception
-    assert message in result.exception.message
+    with pytest.raises(UsageError, match=message):
+        bundle_of(site, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
-
-
-def test_a_reference_without_profiles_to_choose_from_is_wrong_usage() -> None:
-    words = ["train", "--out", "b", "--task", "relative-performance", "--reference", "here"]
-    result = CliRunner().invoke(berth, words)
-    assert isinstance(result.exception, UsageError)
-    assert "no PROFILES" in result.exception.message

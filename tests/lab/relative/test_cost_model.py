@@ -9,17 +9,17 @@ import pytest
 from toy_rows import toy
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import LAUNCH, SERIAL, WORK
-from berth.predictor.learning.relative.cost_model_family import (
+from lab.relative.cost_model import CostModel
+from lab.relative.cost_model_family import (
     CostModelFamily,
     CovarianceTerms,
     fit_costs,
     fit_gaussian,
 )
-from berth.predictor.learning.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
-from berth.predictor.learning.relative.figures import vector_figures
+from lab.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
+from lab.relative.figures import vector_figures
+from lab.relative.views import LAUNCH, SERIAL, WORK
 
 FAMILY = CostModelFamily(kinds={"cpu": "cpu", "gpu": "nvidia", "slice": "nvidia"})
 

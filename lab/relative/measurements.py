@@ -1,42 +1,34 @@
 """Training rows from a site's own measurements: profiles of the same workloads on several
 platforms.
 
-Input paths are files or folders of profiles (``.json``, ``.jsonl``) and of run times (``.csv``:
-``name,platform,runtime_s``). Counters are taken from the profiles of one platform, the reference;
-from all other platforms only the run time is used.
+Input paths are files or folders of profiles (``.json``, ``.jsonl``). Counters are taken from the
+profiles of one platform, the reference; from all other platforms only the run time is used.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import numpy as np
 
-from berth.pilot.catalogue import BY_NAME
 from berth.pilot.documents import parse_json_lines, read_json
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.profile import NAME_PATTERN, Profile
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile, Target
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.bundle import constant_counters
 from berth.predictor.families.relative.rows import Rows, identity
-from berth.predictor.families.relative.views import VIEWS
+from berth.predictor.hardware import platforms as known
 
-_LABELS = ("name", "platform", "runtime_s")
 _MOST_FILES = 20_000
-_MOST_BYTES = 256 * 2**20
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e9
 """Bounds of a plausible run time in seconds."""
-_FEW = 0.25
-"""Share of the workloads below which a platform's name may be a misspelling."""
-_SLOWER, _FASTER = 100.0, 2000.0
-"""Median slowdown and speedup against the reference above which the unit of times may be wrong."""
+_COUNTED_IN = 0.5
+"""Least share of the training programs that must have a counter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +42,24 @@ class Measurements:
     """Values of the constant counters that most rows have."""
     unpaired: tuple[str, ...]
     """Workloads that were timed on other platforms than the reference only and were left out."""
-    doubtful: tuple[str, ...] = ()
-    """Sentences about platforms whose times look like a mistake; their rows are included."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Profiles and times as read from files."""
-
-    profiles: list[tuple[str, Profile]]
-    """Profiles, each with the file (and line) where it was read."""
-    labels: dict[tuple[str, str], float]
-    """Run time in seconds by (workload, platform)."""
 
 
 def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Measurements:
-    """Return training rows from all profiles and times in ``paths``.
+    """Return training rows from all profiles in ``paths``.
 
     ``reference``: platform whose counters are used; None: the platform with the most profiles.
 
     Raises UsageError or DocumentError: nothing to read, a run that did not complete, a workload
-    timed twice on a platform, a time below a nanosecond or above thirty years, an unknown counter,
-    a time that is not a number, a reference without profiles or not unique, counters that are all
-    constant.
+    timed twice on a platform, a time below a nanosecond or above thirty years, a reference without
+    profiles or not unique, counters that are all constant.
     """
     read = _read(paths)
-    for source, profile in read.profiles:
+    for source, profile in read:
         _check(source, profile)
-    chosen = _reference([profile for _, profile in read.profiles], reference)
-    base = _by_name(read.profiles, chosen)
-    seconds = dict(read.labels)
-    for source, profile in read.profiles:
+    chosen = _reference([profile for _, profile in read], reference)
+    base = {profile.name: profile for _, profile in read if profile.platform == chosen}
+    seconds: dict[tuple[str, str], float] = {}
+    for source, profile in read:
         _add(seconds, _workload(profile, base), profile.platform, _median_s(profile), source)
     names = sorted(base)
     others = sorted({platform for _, platform in seconds} - {chosen})
@@ -114,43 +93,24 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
         tuple(c for c in counters if c not in varying),
         constant_counters(tuple(c for c in counters if c not in varying), values[:, ~varies]),
         tuple(sorted({name for name, _ in seconds} - set(names))),
-        tuple(_doubts(rows)),
     )
 
 
-def _doubts(rows: Rows) -> Iterable[str]:
-    for name, speedup in zip(rows.platforms, rows.log_speedup.T, strict=True):
-        known = speedup[np.isfinite(speedup)]
-        if len(known) < _FEW * len(rows):
-            yield (
-                f"{name}: {len(known)} of {len(rows)} workloads have a time there; "
-                "is its name spelt the same everywhere?"
-            )
-        middle = math.exp(float(np.median(known))) if len(known) else 1.0
-        if not 1 / _SLOWER <= middle <= _FASTER:
-            gap = f"{middle:.3g} times faster" if middle > 1 else f"{1 / middle:.3g} times slower"
-            yield f"{name}: {gap} than {rows.reference}; is every time in seconds?"
-
-
-def _read(paths: Sequence[Path]) -> _Read:
-    read = _Read([], {})
-    files = [file for path in paths for file in _files(path)]
-    for file in files:
-        if file.suffix == ".csv":
-            for name, platform, taken, source in _labels(file):
-                _add(read.labels, name, platform, taken, source)
-        elif file.suffix == ".jsonl":
-            lines = parse_json_lines(_text(file).encode(), Profile, source=file)
-            read.profiles.extend(lines.items())
+def _read(paths: Sequence[Path]) -> list[tuple[str, Profile]]:
+    """Return profiles, each with the file (and line) where it was read."""
+    profiles: list[tuple[str, Profile]] = []
+    for file in (file for path in paths for file in _files(path)):
+        if file.suffix == ".jsonl":
+            lines = parse_json_lines(file.read_bytes(), Profile, source=file)
+            profiles.extend(lines.items())
         else:
-            read.profiles.append((str(file), read_json(file, Profile)))
-    if not read.profiles:
-        shown = ", ".join(map(str, paths))
+            profiles.append((str(file), read_json(file, Profile)))
+    if not profiles:
         raise UsageError(
-            f"there is no profile in {shown}",
+            f"there is no profile in {', '.join(map(str, paths))}",
             hint="`berth pilot run -o FOLDER/NAME.json` writes one; see docs/relative.md",
         )
-    return read
+    return profiles
 
 
 def _files(path: Path) -> list[Path]:
@@ -158,71 +118,16 @@ def _files(path: Path) -> list[Path]:
         if not path.exists():
             raise DocumentError(path, "does not exist")
         return [path]
-    files = sorted(f for f in path.rglob("*") if f.suffix in {".json", ".jsonl", ".csv"})
+    files = sorted(f for f in path.rglob("*") if f.suffix in {".json", ".jsonl"})
     if len(files) > _MOST_FILES:
         raise DocumentError(path, f"holds more than {_MOST_FILES} files")
     return files
 
 
-def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
-    reader = csv.DictReader(_text(file).splitlines(), restkey="", strict=True)
-    try:
-        header, lines = list(reader.fieldnames or []), [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise DocumentError(file, f"cannot be read: {error}") from None
-    if not header:
-        raise DocumentError(file, f"is empty: its first line must be {','.join(_LABELS)}")
-    if sorted(header) != sorted(_LABELS):
-        raise DocumentError(file, f"has columns {', '.join(header)}, not {', '.join(_LABELS)}")
-    for number, row in lines:
-        source = f"{file}, line {number}"
-        if None in row.values() or "" in row:
-            raise DocumentError(source, "has another number of cells than the header")
-        try:
-            taken = float(row["runtime_s"])
-        except ValueError:
-            taken = math.nan
-        if not (math.isfinite(taken) and taken > 0):
-            raise DocumentError(
-                source,
-                f"runtime_s is {row['runtime_s']!r}, not a time above 0",
-                hint="leave the line out where a time is not known",
-            )
-        name, platform = row["name"].strip(), row["platform"].strip()
-        for key, value in (("name", name), ("platform", platform)):
-            if re.fullmatch(NAME_PATTERN, value) is None:
-                raise DocumentError(
-                    source,
-                    f"{key} is {value!r}",
-                    hint="a name has letters, digits and _.+- only, as in a profile",
-                )
-        yield name, platform, taken, source
-
-
-def _text(file: Path) -> str:
-    try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise DocumentError(file, f"is larger than {_MOST_BYTES} bytes")
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentError(file, f"cannot be read: {error}") from None
-
-
-_KNOWN = frozenset(BY_NAME)
-
-
 def _check(source: str, profile: Profile) -> None:
-    """Raise UsageError for a run that did not complete or has an unknown counter."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(
             f"{source}: the run of {profile.name!r} on {profile.platform!r} did not complete"
-        )
-    known = _KNOWN.union(*(view.counters for view in VIEWS.values()))
-    if unknown := sorted(set(profile.counters) - known):
-        near = difflib.get_close_matches(unknown[0], sorted(known), n=1, cutoff=0.5)
-        raise UsageError(
-            f"{source}: the counter {unknown[0]!r} of {profile.name!r} is unknown",
-            hint=f"did you mean {near[0]!r}?" if near else "docs/counters.md lists them",
         )
 
 
@@ -245,10 +150,6 @@ def _reference(profiles: Sequence[Profile], asked: str | None) -> str:
             hint="say with --reference which one new programs will be piloted on",
         )
     return first[0]
-
-
-def _by_name(profiles: Sequence[tuple[str, Profile]], reference: str) -> dict[str, Profile]:
-    return {profile.name: profile for _, profile in profiles if profile.platform == reference}
 
 
 def _workload(profile: Profile, base: dict[str, Profile]) -> str:
@@ -288,3 +189,67 @@ def _value(profile: Profile, counter: str) -> float:
 def _varies(values: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
     return np.asarray(high > low)
+
+
+def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
+    """Return the value by name of the counters that have one value in all rows where they are
+    known.
+
+    ``values``: rows x counters, NaN: missing. Counters known in fewer than half of the rows are
+    left out.
+    """
+    constants = {}
+    for name, column in zip(names, values.T, strict=True):
+        known = column[np.isfinite(column)]
+        if len(known) and len(known) >= _COUNTED_IN * len(column) and (known == known[0]).all():
+            constants[name] = float(known[0])
+    return constants
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInput:
+    """Rows, what they are called, what kind of hardware each platform is, and constants."""
+
+    rows: Rows
+    title: str
+    kinds: dict[str, str]
+    constants: dict[str, float]
+    """Counters with one value in all programs, which the rows lack."""
+
+
+def site_input(
+    paths: Sequence[Path], reference: str | None, folder: Path | None
+) -> SiteInput | None:
+    """Read what the profiles in ``paths`` say; None where there are no paths.
+
+    Says on standard error what was left out. Raises UsageError or DocumentError.
+    """
+    if not paths:
+        return None
+    platforms = known.load(folder)
+    measurements = read_measurements(paths, reference)
+    if measurements.constant:
+        click.echo(
+            f"left out, the same in all profiles: {', '.join(measurements.constant)}", err=True
+        )
+    if measurements.unpaired:
+        shown = ", ".join(measurements.unpaired[:5]) + (
+            ", ..." if len(measurements.unpaired) > 5 else ""
+        )
+        click.echo(
+            f"left out, no profile on {measurements.rows.reference}: {shown} "
+            f"({len(measurements.unpaired)} workloads)",
+            err=True,
+        )
+    kinds = {name: _kind(name, platforms) for name in measurements.rows.platforms}
+    return SiteInput(measurements.rows, ", ".join(map(str, paths)), kinds, measurements.values)
+
+
+def _kind(name: str, platforms: Mapping[str, Platform]) -> str:
+    """Return ``cpu``, ``nvidia`` or ``amd``; for a platform that is not known, its own name."""
+    platform = platforms.get(name)
+    if platform is None:
+        return name
+    if Target.CUDA in platform.targets:
+        return "nvidia"
+    return "amd" if Target.HIP in platform.targets else "cpu"

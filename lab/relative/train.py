@@ -1,18 +1,18 @@
-"""``berth train --task relative-performance``: train the cost model and write it as a bundle with
-its figures."""
+"""Train a network of relative performance and write it as a bundle with its figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
-from berth.pilot.documents import MAX_KEYS, to_json
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError
+from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
@@ -20,48 +20,30 @@ from berth.predictor.families.program.bundle import RANGE, write_range
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
-    MODEL_FILE,
     ONNX,
     RELATIVE_SCHEMA,
-    ModelKind,
     RelativeManifest,
     RelativeTraining,
-    TimesModel,
     log_name,
 )
-from berth.predictor.families.relative.cost_model import CostModel, cost_model_file
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import (
+from lab.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     TimesLearner,
+    TimesModel,
     check_applications,
     check_rows,
     held_out,
 )
-from berth.predictor.learning.relative.figures import MeanSpeedup, vector_figures
-from berth.predictor.learning.relative.widths import LEAST_APPLICATIONS, log_widths
+from lab.relative.figures import vector_figures
+from lab.relative.measurements import SiteInput
+from lab.relative.widths import LEAST_APPLICATIONS, log_widths
 
-LIBRARIES = ("numpy", "scipy")
-"""Libraries whose versions the manifest records."""
 TOLERANCE = 1e-4
 """Largest difference of log time between the trained model and the bundle as loaded."""
-_OTHER_ITEMS = 5_000
-"""Number of items in the cost model's document that are not of its training points."""
-ANY_KIND = CostModelFamily()
-"""The cost model with all platforms of one kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """A fitted model as files of a bundle, by name."""
-
-    kind: ModelKind
-    files: dict[str, bytes]
-
-
-@runtime_checkable
-class AsOnnx(Protocol):
+class AsOnnx(TimesModel, Protocol):
     """A fitted model that is stored as one ONNX file."""
 
     def onnx(self, rows: Rows) -> bytes:
@@ -71,6 +53,19 @@ class AsOnnx(Protocol):
         The interface is that of ``families.relative.bundle``; agreement with the model is checked
         on ``rows``.
         """
+        ...
+
+
+class OnnxLearner(TimesLearner, Protocol):
+    """A model type whose fitted models are stored in bundles."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return the libraries whose versions the manifest records."""
+        ...
+
+    def fit(self, rows: Rows, seed: int) -> AsOnnx:
+        """Return a model fitted to all rows."""
         ...
 
 
@@ -86,15 +81,14 @@ def train(
     sources: dict[str, str],
     seed: int,
     command: str,
-    family: TimesLearner = ANY_KIND,
+    family: OnnxLearner,
     constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
     """Hold out each application for figures and widths, train on all rows, and write the bundle to
     ``folder``.
 
-    ``family``: the cost model with the kinds of the rows' platforms, or a family whose fitted model
-    is ``AsOnnx``. ``constants``: counters with one value in all measurements, stored to recognise
+    ``constants``: counters with one value in all measurements, stored to recognise
     workloads with other values. With fewer than four applications the error on a new one cannot be
     estimated, and the bundle has no widths.
 
@@ -105,20 +99,19 @@ def train(
     check_applications(rows)
     log_held_out = held_out(rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, advance=advance)
     fitted = family.fit(rows, seed)
-    exported = _exported(fitted, rows)
+    files = {ONNX: fitted.onnx(rows)}
     widths = None
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
         widths = log_widths(rows, log_held_out)
         names = [log_name(name) for name in rows.counters]
         check = RangeCheck.fit(names, rows.log_counters(), rows.applications)
-        exported.files[RANGE] = write_range(check).encode()
+        files[RANGE] = write_range(check).encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
         **made_by(command, known_figures(asdict(vector_figures(rows, log_held_out)))),
         family=family.name,
         what=family.what,
-        kind=exported.kind,
         counters=rows.counters,
         platforms=rows.platforms,
         reference=rows.reference,
@@ -135,16 +128,20 @@ def train(
             rows=len(rows),
             applications=tuple(sorted(set(rows.applications))),
             seed=seed,
-            libraries=versions(getattr(family, "libraries", LIBRARIES)),
+            libraries=versions(family.libraries),
         ),
     )
-    written = write(folder, manifest, exported, fitted, rows)
+    written = write(folder, manifest, files, fitted, rows)
     advance()
     return written
 
 
 def write(
-    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: TimesModel, rows: Rows
+    folder: Path,
+    manifest: RelativeManifest,
+    files: Mapping[str, bytes],
+    fitted: TimesModel,
+    rows: Rows,
 ) -> RelativeManifest:
     """Write the bundle, after checking that it predicts the same as ``fitted`` for ``rows`` once
     loaded.
@@ -159,38 +156,7 @@ def write(
                 f"the written model differs from the trained one by {apart:.3g}; it was discarded"
             )
 
-    files = {**exported.files, CARD: card(manifest).encode()}
-    return write_bundle(folder, manifest, files, load=check)
-
-
-def baseline_figures(rows: Rows, seed: int) -> dict[str, float]:
-    """Return the figures of merit of the platform that is best on average, with each application
-    left out in turn."""
-    log_held_out = held_out(rows, MeanSpeedup(), LEAVE_ONE_APPLICATION_OUT, seed=seed)
-    return known_figures(asdict(vector_figures(rows, log_held_out)))
-
-
-def _exported(fitted: TimesModel, rows: Rows) -> Exported:
-    if isinstance(fitted, CostModel):
-        _check_items(fitted)
-        return Exported("cost-model", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
-    if isinstance(fitted, AsOnnx):
-        return Exported("onnx", {ONNX: fitted.onnx(rows)})
-    raise TypeError(f"{type(fitted).__name__} has no form in a bundle")
-
-
-def _check_items(fitted: CostModel) -> None:
-    """Raise UsageError where the cost model would be a larger document than Berth reads."""
-    count = 0
-    for each in (fitted.residual, fitted.trend):
-        arrays = (each.points, each.near, each.own, each.own_near)
-        count += sum(a.size + a.size // a.shape[-1] for a in arrays) + 3 * len(each.points)
-    if count > MAX_KEYS - _OTHER_ITEMS:
-        raise UsageError(
-            f"{len(fitted.residual.points)} workloads on {len(fitted.platforms)} platforms are "
-            "more than a bundle of the cost model holds",
-            hint="leave out platforms, or sizes that tell the same",
-        )
+    return write_bundle(folder, manifest, {**files, CARD: card(manifest).encode()}, load=check)
 
 
 def known_figures(of: Mapping[str, float]) -> dict[str, float]:
@@ -235,9 +201,34 @@ def card(manifest: RelativeManifest) -> str:
         "## Limits",
         f"- {len(training.applications)} applications: the figures move by several hundredths when",
         "  one of them is another.",
-        "- Constants of the cost model and its Gaussian processes were set by hand, looking at",
-        "  AIWC's applications.",
         "- A time on the reference is needed, and the counters of the same source.",
         f"- Seed {training.seed}; {', '.join(f'{k} {v}' for k, v in training.libraries.items())}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def train_bundle(
+    site: SiteInput,
+    out: Path,
+    seed: int,
+    family: OnnxLearner,
+    sources: Mapping[str, str] | None = None,
+) -> str:
+    """Train a bundle over the platforms of these rows; return what was made, and how far it can be
+    trusted.
+
+    ``sources``: checksums by data set (absent: of the rows themselves).
+    """
+    with step_bar("training", steps(site.rows)) as advance:
+        manifest = train(
+            site.rows, out, sources=dict(sources or {site.title: site.rows.digest()}), seed=seed,
+            command=command_line(), family=family, constants=site.constants, advance=advance,
+        )  # fmt: skip
+    applications = len(manifest.training.applications)
+    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
+    if manifest.log_widths is not None:
+        return done
+    return (
+        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
+        "predictions will have no intervals and abstain"
+    )

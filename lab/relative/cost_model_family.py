@@ -14,10 +14,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from berth.predictor.core.arrays import Floats, matern32
-from berth.predictor.families.relative.cost_model import ABSENT, CostModel, Costs, Gaussian, Group
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import LAUNCH, SERIAL, ViewedRows, fitting
-from berth.predictor.learning.relative.family import check_rows
+from lab.relative.cost_model import ABSENT, CostModel, Costs, Gaussian, Group
+from lab.relative.family import check_rows
+from lab.relative.views import LAUNCH, SERIAL, ViewedRows, fitting
 
 _LEAST_SCALE = 1e-6
 

@@ -10,25 +10,21 @@ weight on GPUs and a large one on CPUs.
 
 In a process, rows of one application share an error term, and so do rows of one kernel. A new
 application gets none of these terms, another size of a known kernel gets all of them, and 34 rows
-of one application do not count as 34 applications. In a bundle the model is a JSON file; the shape
-of every array is checked when the file is read.
+of one application do not count as 34 applications.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
-from berth.pilot.documents import Document
-from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor.core.arrays import Floats, Row, array_of, matern32, row_of
+from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats, matern32
+from berth.predictor.families.relative.bundle import check_counters
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import TERMS, VIEWS, View, ViewedRows, check_counters
+from lab.relative.views import View, ViewedRows
 
 Group = tuple[str, str]
 """Application and kernel of a row."""
@@ -176,107 +172,3 @@ class CostModel:
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)
         trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
         return np.asarray(costs + self.trend_share * (trend - costs))
-
-
-COST_MODEL_SCHEMA = "berth.relative-cost-model/1"
-Matrix = tuple[Row, ...]
-
-
-class GaussianFile(Document):
-    """A Gaussian posterior as it stands in a bundle's JSON file."""
-
-    centre: Row
-    scale: Row
-    points: Matrix = Field(min_length=1)
-    groups: tuple[tuple[str, str], ...]
-    lengths: tuple[Annotated[float, Field(gt=0)], ...]
-    constant: Row
-    linear: Matrix
-    near: tuple[Matrix, ...]
-    own: Matrix
-    own_near: tuple[Matrix, ...]
-    offset: Row
-    amplitude: Row
-
-
-class CostModelFile(Document):
-    """``model.json``: the JSON form of a ``CostModel``."""
-
-    schema_: str = Field(default=COST_MODEL_SCHEMA, alias="schema")
-    view: str
-    counters: tuple[str, ...] = Field(min_length=1)
-    fill: Row
-    platforms: tuple[str, ...] = Field(min_length=2)
-    reference: str
-    terms: tuple[str, ...] = Field(min_length=1)
-    log_cost: Matrix
-    residual: GaussianFile
-    trend: GaussianFile
-    trend_share: Row
-
-
-def cost_model_file(model: CostModel) -> CostModelFile:
-    """Return the cost model as a JSON document."""
-    return CostModelFile(
-        schema=COST_MODEL_SCHEMA,
-        view=model.view.name,
-        counters=model.counters,
-        fill=row_of(model.fill),
-        platforms=model.platforms,
-        reference=model.reference,
-        terms=model.costs.terms,
-        log_cost=row_of(model.costs.log_cost),
-        residual=_gaussian_file(model.residual),
-        trend=_gaussian_file(model.trend),
-        trend_share=row_of(model.trend_share),
-    )
-
-
-def cost_model_of(file: CostModelFile, path: Path) -> CostModel:
-    """Return the cost model that a JSON document contains.
-
-    Raises DocumentError (naming ``path``) where the document is not valid.
-    """
-    if file.view not in VIEWS:
-        raise DocumentError(path, f"looks at workloads by {file.view!r}, unknown here", key="view")
-    view, platforms = VIEWS[file.view], len(file.platforms)
-    if absent := sorted(set(view.needs) - set(file.counters)):
-        raise DocumentError(path, f"lacks the counter {absent[0]!r}", key="counters")
-    if unknown := sorted(set(file.terms) - TERMS):
-        raise DocumentError(path, f"has a term {unknown[0]!r}, unknown here", key="terms")
-    features = len(file.residual.centre)
-    return CostModel(
-        view=view,
-        counters=file.counters,
-        fill=array_of(file.fill, (len(file.counters),), path, "fill"),
-        platforms=file.platforms,
-        reference=file.reference,
-        costs=Costs(
-            file.terms, array_of(file.log_cost, (platforms, len(file.terms)), path, "log_cost")
-        ),
-        residual=_gaussian(file.residual, features, platforms, path),
-        trend=_gaussian(file.trend, features, platforms, path),
-        trend_share=array_of(file.trend_share, (platforms,), path, "trend_share"),
-    )
-
-
-def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Gaussian:
-    rows, lengths = len(file.points), len(file.lengths)
-    if len(file.groups) != rows:
-        raise DocumentError(path, f"has {len(file.groups)} groups for {rows} points", key="groups")
-    shapes = {
-        "centre": (features,), "scale": (features,), "points": (rows, features),
-        "lengths": (lengths,), "constant": (outputs,), "linear": (features, outputs),
-        "near": (lengths, rows, outputs), "own": (rows, outputs),
-        "own_near": (lengths, rows, outputs), "offset": (outputs,), "amplitude": (outputs,),
-    }  # fmt: skip
-    arrays = {key: array_of(getattr(file, key), shape, path, key) for key, shape in shapes.items()}
-    return Gaussian(groups=file.groups, **arrays)
-
-
-def _gaussian_file(gaussian: Gaussian) -> GaussianFile:
-    arrays = {name: row_of(getattr(gaussian, name)) for name in _ARRAYS}
-    return GaussianFile(groups=gaussian.groups, **arrays)
-
-
-_ARRAYS = tuple(name for name in GaussianFile.model_fields if name != "groups")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from toy_rows import toy
 
-from berth.predictor.learning.relative.family import (
+from lab.relative.evaluation import RANDOM_ROWS, UNSEEN_SIZE, repeated
+from lab.relative.families import BASELINES
+from lab.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     held_out,
 )
-from berth.predictor.learning.relative.figures import pairs_right, vector_figures
-from lab.relative.evaluation import RANDOM_ROWS, UNSEEN_SIZE, repeated
-from lab.relative.families import BASELINES
+from lab.relative.figures import pairs_right, vector_figures
 
 
 def test_knowing_hides_all_times_but_the_reference_and_the_probes() -> None:

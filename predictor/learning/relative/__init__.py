@@ -1,1 +1,0 @@
-"""Training of models for the relative performance of a site's programs on its platforms."""
