@@ -14,9 +14,10 @@ over users, because the jobs of one user are not independent.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,12 @@ from berth.policies.objectives.time_and_cost import price_per_hour
 from berth.policies.values import Candidate, Resources
 from berth.predictor.core.arrays import Floats
 
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+    from berth.plugin.store import Store
+
+MOST = 10_000
+"""Maximum number of jobs compared, the newest ones: each decision's ranking must be read."""
 DRAWS = 1_000
 FEWEST_USERS = 5
 """With fewer users who have control jobs, the bootstrap is over jobs."""
@@ -242,3 +249,17 @@ class _GroupSums:
 
 def _numbers(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     return np.unique(np.array(names), return_inverse=True)[1].reshape(-1)
+
+
+def gains_of(
+    store: Store, ended: Sequence[RunSums], site: Site | None
+) -> tuple[list[MeasuredGain], dict[str, int]]:
+    """Return the measured gains of the newest ``MOST`` jobs, and the number of jobs by what their
+    decision was based on (``policies.codes.Ground``).
+    """
+    newest = ended[-MOST:]
+    decisions = store.decisions.rankings({job.decision for job in newest if job.decision})
+    of_jobs = (decisions.get(job.decision or "") for job in newest)
+    grounds = Counter(d.ground for d in of_jobs if d is not None and d.chosen and d.ground)
+    measured = measured_gains(newest, decisions, () if site is None else site.candidates)
+    return measured, dict(grounds)

@@ -1,4 +1,4 @@
-"""Reports what placements saved or cost: measured against control jobs, or else estimated."""
+"""Reports what placements saved or cost, measured against control jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from berth.policies.carbon import J_PER_KWH
 from berth.policies.codes import Ground
 
 if TYPE_CHECKING:
-    from berth.plugin.outcomes.gain import Gain, Gains
     from berth.plugin.outcomes.measured_gain import MeasuredGain
 
 GROUNDS: Mapping[str, str] = {
@@ -23,7 +22,6 @@ GROUNDS: Mapping[str, str] = {
     Ground.DESCRIBED: "a described model",
 }
 """What a decision can be based on, in words."""
-_GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 MOST_PROGRAMS = 10
 """Number of programs with a line of their own, those whose jobs took the most time."""
 
@@ -83,47 +81,28 @@ MEASURED: tuple[Column[MeasuredGain], ...] = (
 )  # fmt: skip
 """The columns of what changed jobs took against control jobs."""
 
-ESTIMATED: tuple[Column[Gain], ...] = (
-    Column("Jobs", "group", lambda gain: gain.group, _GROUPS.__getitem__),
-    Column("Ended", "jobs", lambda gain: gain.jobs, kind=float),
-    Column("Programs", "programs", lambda gain: gain.programs, kind=float),
-    Column("Ran", "real_s", lambda gain: gain.real_s, _hours, "s"),
-    Column("Elsewhere", "other_s", lambda gain: gain.other_s, _hours, "s"),
-    Column("Saved", "saved_s", lambda gain: gain.saved_s, _hours, "s"),
-    Column("90 %", "saved_interval_s", lambda gain: gain.saved_interval_s,
-           lambda ends: f"{_hours(ends[0])} to {_hours(ends[1])}", "s", ends=("low", "high")),
-    Column("Faster", "speedup", lambda gain: gain.speedup, "{:.2f} x".format, kind=float),
-    Column("90 %", "speedup_interval", lambda gain: gain.speedup_interval,
-           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
-)  # fmt: skip
-"""The columns of the run time that placements are estimated to have saved or cost."""
 
-
-def gain_part(measured: Sequence[MeasuredGain], estimated: Gains) -> Part:
+def gain_part(measured: Sequence[MeasuredGain], grounds: Mapping[str, int]) -> Part:
     """Return the report section on what placements saved or cost.
 
-    Measured, where there are control jobs; estimated from predictions otherwise.
+    ``grounds``: number of jobs by what their decision was based on.
     """
-    grounds = _grounds(estimated)
-    if measured:
-        shown = [gain for gain in measured if gain.program is None]
-        programs = [gain for gain in measured if gain.program is not None and gain.ratio_interval]
-        table = Table(
-            "Changed jobs against control jobs", MEASURED, (*shown, *programs[:MOST_PROGRAMS])
-        )
-        return Part("", [_verdict(measured[0])], tables=[table], notes=grounds)
-    nothing = "no job has both a measured time and a prediction for another place"
-    estimates = Table(
-        "Run time against the other place", ESTIMATED, estimated.groups, if_empty=nothing
+    counts = ", ".join(f"{grounds[g]} {GROUNDS[g]}" for g in Ground if g in grounds)
+    notes = (
+        [f"decisions of jobs that ended, by what they were based on: {counts}"] if counts else []
     )
-    lines = []
-    if estimated.groups:
-        lines.append(
-            "Not known: no job was left as written to compare with. Below is an estimate, whose "
-            "time elsewhere is predicted, and whose intervals include no gain. control = 0.05 in "
-            "[policy] of the site file leaves 5 % of the jobs as written and measures it."
+    if not measured:
+        unknown = (
+            "Not known: no job was left as written to compare with. control = 0.05 in [policy] of "
+            "the site file leaves 5 % of the jobs as written and measures it."
         )
-    return Part("", lines, tables=[estimates], notes=[*grounds, *_estimate_notes(estimated)])
+        return Part("", [unknown], notes=notes)
+    shown = [gain for gain in measured if gain.program is None]
+    programs = [gain for gain in measured if gain.program is not None and gain.ratio_interval]
+    table = Table(
+        "Changed jobs against control jobs", MEASURED, (*shown, *programs[:MOST_PROGRAMS])
+    )
+    return Part("", [_verdict(measured[0])], tables=[table], notes=notes)
 
 
 def _verdict(gain: MeasuredGain) -> str:
@@ -151,27 +130,3 @@ def _verdict(gain: MeasuredGain) -> str:
         f"No gain or loss can be told yet: jobs left as written take {gain.ratio:.2f} times as "
         f"long ({ends}); {needed}."
     )
-
-
-def _grounds(gains: Gains) -> list[str]:
-    if not gains.grounds:
-        return []
-    counts = (f"{gains.grounds[g]} {GROUNDS[g]}" for g in Ground if g in gains.grounds)
-    return [f"decisions of jobs that ended, by what they were based on: {', '.join(counts)}"]
-
-
-def _estimate_notes(gains: Gains) -> list[str]:
-    lines = []
-    corrected = {
-        place: factor for group in gains.groups for place, factor in group.corrections.items()
-    }
-    for place, factor in sorted(corrected.items()):
-        if factor != 1.0:
-            lines.append(
-                f"predictions for {place} are taken times {factor:.2f}: so long took what ran there"
-            )
-    if gains.not_completed:
-        lines.append(f"{gains.not_completed} placed jobs did not complete: not counted here")
-    if gains.not_comparable:
-        lines.append(f"{gains.not_comparable} jobs have no prediction for the other place")
-    return lines

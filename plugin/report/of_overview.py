@@ -134,13 +134,11 @@ def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
 
 def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
     """Return the figures of the last week. Raises BerthError."""
-    from berth.plugin.outcomes.gain import MOST, gains_of, reference_names  # noqa: PLC0415 - numpy
+    from berth.plugin.outcomes.measured_gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
     now_s = time.time()
     ended, count = newest_jobs(store, now_s - 7 * DAY_S, now_s + DAY_S)
-    against = None if reference_names(site) else site.candidates[0].name
-    measured, estimated = gains_of(store, ended, site, against)
-    gain = gain_part(measured, estimated)
+    gain = gain_part(*gains_of(store, ended, site))
     all_jobs = summarise(ended, "state")[-1:]
     lines = [
         f"{row.coverage:.0%} of {row.compared:,} real times lie inside the 90 % interval: "

@@ -249,11 +249,10 @@ def _changes(newest: NewestJobs, since_s: float) -> Part:
 
 
 def _gain(store: Store, ended: Sequence[RunSums], count: int, site: Site) -> Part:
-    from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
+    from berth.plugin.outcomes.measured_gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
-    measured, estimated = gains_of(store, ended, site, None)
     bound = newest_only("jobs", min(len(ended), MOST), count)
-    part_of_gain = gain_part(measured, estimated)
+    part_of_gain = gain_part(*gains_of(store, ended, site))
     return replace(
         part_of_gain,
         lines=[*part_of_gain.lines, *map(sentence, [*part_of_gain.notes, *bound])],

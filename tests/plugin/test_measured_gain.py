@@ -13,13 +13,10 @@ from click.testing import CliRunner
 from stored import STORED_DECISION
 
 from berth.plugin.cli.command_line import berth
-from berth.plugin.outcomes.gain import Gains
 from berth.plugin.outcomes.measured_gain import ComparedJob, MeasuredGain, gain_of, measured_gains
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.records import DecisionRanking, RunSums
-
-NO_ESTIMATE = Gains((), 0, 0, 0)
 
 
 def jobs(
@@ -75,7 +72,7 @@ def test_one_control_job_gives_no_interval() -> None:
     assert gain is not None
     assert (gain.controls, gain.ratio, gain.ratio_interval) == (1, pytest.approx(1.0), None)
     assert gain.more_days is None
-    assert "Too few jobs" in gain_part([gain], NO_ESTIMATE).lines[0]
+    assert "Too few jobs" in gain_part([gain], {}).lines[0]
 
 
 def test_jobs_that_all_failed_or_took_no_time_give_no_figure() -> None:
@@ -130,7 +127,7 @@ def test_energy_and_what_is_not_known() -> None:
     two = [one._replace(energy_j=7.2e6), one._replace(decision="b", energy_j=3.6e6)]
     (energy,) = measured_gains(two, decisions)
     assert (energy.quantity, energy.ratio) == ("energy", pytest.approx(0.5))
-    assert "Too few" in gain_part([energy], NO_ESTIMATE).lines[0]
+    assert "Too few" in gain_part([energy], {}).lines[0]
 
 
 def test_a_verdict_says_how_many_days_are_missing() -> None:
@@ -138,10 +135,10 @@ def test_a_verdict_says_how_many_days_are_missing() -> None:
     assert gain is not None
     unclear = replace(gain, days=2.0)
     assert unclear.more_days == pytest.approx(2.0 * ((_width(unclear) / 0.0953) ** 2 - 1), rel=0.01)
-    assert "more days like these" in gain_part([unclear], NO_ESTIMATE).lines[0]
+    assert "more days like these" in gain_part([unclear], {}).lines[0]
     harm = gain_of(jobs(0.6))
     assert harm is not None
-    assert "changes harm" in gain_part([harm], NO_ESTIMATE).lines[0]
+    assert "changes harm" in gain_part([harm], {}).lines[0]
 
 
 def _width(gain: MeasuredGain) -> float:

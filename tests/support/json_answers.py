@@ -19,7 +19,6 @@ from berth.plugin.history.advice import Advice
 from berth.plugin.learning.learner import Learnt
 from berth.plugin.learning.shown import Moved
 from berth.plugin.outcomes.accuracy import Accuracy
-from berth.plugin.outcomes.gain import Gains
 from berth.plugin.outcomes.measured_gain import MeasuredGain
 from berth.plugin.replay.queue_replay import Start
 from berth.plugin.report import (
@@ -140,7 +139,7 @@ ANSWERS: Mapping[str, Any] = {
     ],
     "jobs-decisions": [DECIDED],
     "jobs-decisions-id": DECIDED,
-    "jobs-gain": {"measured": list[MeasuredGain], "estimated": Gains},
+    "jobs-gain": {"measured": list[MeasuredGain], "grounds": dict[str, int]},
     "jobs-history-import": {
         "jobs": int, "new": int, "repeated": int, "not_ended": int, "broken": int,
         "examples": list[str], "workloads": int | None, "runs": int | None,

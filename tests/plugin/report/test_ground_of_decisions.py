@@ -8,7 +8,7 @@ import pytest
 from berth_daemon import forecast
 from stored import STORED_DECISION
 
-from berth.plugin.outcomes.gain import gains
+from berth.plugin.outcomes.measured_gain import gains_of
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.store import Store
@@ -47,16 +47,19 @@ def test_the_choice_with_a_pilot_is_named_where_the_store_has_one(store: Store) 
     assert sentence.startswith("with the pilot alice/stream it would have been gpu instead of cpu")
 
 
-def test_the_gain_counts_decisions_by_their_ground() -> None:
+def test_the_gain_counts_decisions_by_their_ground(store: Store) -> None:
     outcomes = [
-        PlacedRun(
-            "lab", str(n), "al", "completed", decision=f"d{n}", elapsed_s=9.0, candidate="cpu"
-        )
-        for n in range(3)
+        PlacedRun("lab", str(n), "al", "completed", decision=f"d{n}", end_s=5.0) for n in range(3)
     ]
-    decisions = {
-        "d0": UNKNOWN, "d1": UNKNOWN, "d2": replace(UNKNOWN, ground=Ground.MEASURED.value),
-    }  # fmt: skip
-    counted = gains(outcomes, decisions, ("old",))
-    assert counted.grounds == {"fit": 2, "measured": 1}
-    assert "2 fit, 1 a pilot" in gain_part([], counted).notes[0]
+    store.outcomes.put(outcomes)
+    store.decisions.add(
+        [
+            replace(UNKNOWN, id=f"d{n}", ground=ground.value)
+            for n, ground in enumerate((Ground.FIT, Ground.FIT, Ground.MEASURED))
+        ]
+    )
+    measured, grounds = gains_of(store, store.outcomes.newest(0.0, 9.0, 9), None)
+    assert (measured, grounds) == ([], {"fit": 2, "measured": 1})
+    part = gain_part(measured, grounds)
+    assert "2 fit, 1 a pilot" in part.notes[0]
+    assert part.lines[0].startswith("Not known: no job was left as written")
