@@ -73,6 +73,7 @@ class Code(StrEnum):
     ADDED_GPUS = "added-gpus"
     NO_BETTER = "no-better"
     NOT_BY_FIT = "not-by-fit"
+    SCARCE = "scarce"
     SLOWER = "slower"
     ACCOUNT_LIMIT = "account-limit"
     NOT_ASSOCIATED = "not-associated"
@@ -160,6 +161,7 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.BILLS_MORE,
     Code.NO_BETTER,
     Code.NOT_BY_FIT,
+    Code.SCARCE,
     Code.SLOWER,
     Code.OTHER_SLICE,
 )

@@ -20,13 +20,21 @@ from typing import NamedTuple
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
 from berth.policies.bounds import present_limit_s
-from berth.policies.codes import BY_FIT, NOT_PREDICTED, PLACES, Code, Ground
+from berth.policies.codes import BY_FIT, PLACES, Code, Ground
 from berth.policies.constraints import Exclusion
-from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, with_queues
-from berth.policies.fit import Fit, asks_for_fit
-from berth.policies.fit_lists import FitList, SiteNow, fit_list, unpredicted_beside, with_fitting
+from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit
+from berth.policies.fit import asks_for_fit
 from berth.policies.gate import move_of
-from berth.policies.lists import listed_beside
+from berth.policies.lists import (
+    PlaceList,
+    SiteNow,
+    edit_for,
+    list_as_written,
+    list_beside,
+    ranked_beside,
+    ranked_by,
+    without_scarce,
+)
 from berth.policies.objectives import OBJECTIVES, JobEstimate, ScoreTerm
 from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.present import Moment, excluded_now
@@ -138,9 +146,9 @@ class Decider:
         if left_alone is not None:
             return self._decision(inputs, forecast, *left_alone)
         if forecast is None:
-            placed = fit_list(request, None, (), now)
-            if isinstance(placed, FitList):
-                return self._placed_by_fit(inputs, placed)
+            placed = list_as_written(request, None, (), now)
+            if isinstance(placed, PlaceList):
+                return self._placed_by_fit(inputs, request, placed, now)
             return self._decision(inputs, None, *sentences.not_by_fit(placed))
         return self._decided(inputs, request, forecast, now, by_fit=by_fit)
 
@@ -166,9 +174,11 @@ class Decider:
         if best is not None:
             edit, reason, ranked = self._move(job, fitting, ruled_out, now, by_fit=by_fit)
             return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
-        placed = fit_list(request, forecast, ruled_out, now) if by_fit else {}
-        if isinstance(placed, FitList):
-            return self._placed_by_fit(inputs, placed, forecast, is_known=bool(ruled_out))
+        placed = list_as_written(request, forecast, ruled_out, now) if by_fit else {}
+        if isinstance(placed, PlaceList):
+            return self._placed_by_fit(
+                inputs, request, placed, now, forecast=forecast, predicted=ruled_out
+            )
         queues = {each.name: each.queue for each in self.candidates}
         return self._decision(
             inputs, forecast, *sentences.nothing_fits(request, ruled_out, queues),
@@ -189,31 +199,20 @@ class Decider:
         request, states, forecast, _ = job
         best, place = fitting[0], self._by_name[fitting[0].candidate]
         edit = edit_of(request, place, best, forecast, self.settings, state=states.get(place.name))
-        beside = listed_beside(
-            request, edit, fitting,
-            candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
-            by_time=self.objective.by_time,
-        )  # fmt: skip
-        places = [place, *(self._by_name[each.candidate] for each in beside)]
-        before: list[Fit] = []
-        after: list[Fit] = []
-        unpredicted = [ranked for ranked in ruled_out if ranked.code in NOT_PREDICTED]
-        if by_fit and unpredicted and self.settings.list_queues:
-            before, after = unpredicted_beside(
-                request, forecast, edit, place, unpredicted=unpredicted, now=now
-            )
-            if not self.objective.by_time:
-                before, after = [], [*before, *after]
-        joining = [fit.candidate for fit in (*before, *after)]
-        queues = [each.queue for each in (*places[1:], *(fit.candidate for fit in after))]
-        edit = with_queues(edit, [fit.candidate.queue for fit in before], queues)
-        edit = with_kept_limit(edit, request, [*places, *joining], states)
-        reason = ""
-        if self._explains:
-            reason = self._reason(job, fitting, ruled_out, beside, joining)
-        if joining:
-            ruled_out = with_fitting(ruled_out, [*before, *after])
-        return edit, reason, (*fitting, *ruled_out)
+        ranked = (*fitting, *ruled_out)
+        places = None
+        if self.settings.lists and place.slice_of is None:
+            places = list_beside(
+                request, forecast, ranked, edit, now,
+                by_fit=by_fit, by_time=self.objective.by_time,
+            )  # fmt: skip
+        if places is None:
+            edit = with_kept_limit(edit, request, [place], states)
+        else:
+            edit = edit_for(places, edit, request, now)
+            ranked = ranked_beside(places, fitting, ruled_out)
+        reason = self._reason(job, ranked, places) if self._explains else ""
+        return edit, reason, ranked
 
     def terms(
         self,
@@ -271,6 +270,8 @@ class Decider:
                 )
             (ruled_out if ranked.score is None else fitting).append(ranked)
         fitting.sort(key=order)
+        fitting, kept = without_scarce(fitting, self._by_name)
+        ruled_out += kept
         if self._has_slices:
             fitting, passed_over = one_of_each(fitting, self._by_name, self.settings.slices)
             ruled_out += passed_over
@@ -324,43 +325,37 @@ class Decider:
     def _placed_by_fit(
         self,
         inputs: str,
-        placed: FitList,
-        forecast: Forecast | None = None,
+        request: Request,
+        places: PlaceList,
+        now: SiteNow,
         *,
-        is_known: bool = False,
+        forecast: Forecast | None = None,
+        predicted: Sequence[Ranked] = (),
     ) -> Decision:
-        reason = sentences.fits(placed, known=is_known) if self._explains else ""
-        decision = self._decision(
-            inputs, forecast, placed.code, reason, ranked=placed.ranked, edit=placed.edit
-        )
+        reason = sentences.fits(places, is_known=bool(predicted)) if self._explains else ""
+        edit = edit_for(places, Edit(), request, now)
+        ranked = ranked_by(places, request, predicted, now)
+        decision = self._decision(inputs, forecast, places.code, reason, ranked=ranked, edit=edit)
         if forecast is None or forecast.kind != "history":
             return decision
-        if not (placed.by_ratio or placed.slower):
+        if not (places.by_time or places.slower):
             return decision
         # Kernels, where nothing but benchmark kernels tells some of the ratios.
-        listed = {fit.candidate.name for fit in placed.fits}
-        by_kernels = any(r.basis is Basis.PRIOR for r in placed.ranked if r.candidate in listed)
+        listed = {fit.candidate.name for fit in places.fits}
+        by_kernels = any(r.basis is Basis.PRIOR for r in ranked if r.candidate in listed)
         return replace(decision, ground=Ground.KERNELS if by_kernels else Ground.POPULATION)
 
-    def _reason(
-        self,
-        job: _ForecastJob,
-        fitting: Sequence[Ranked],
-        ruled_out: Sequence[Ranked],
-        beside: Sequence[Ranked],
-        joining: Sequence[Candidate],
-    ) -> str:
+    def _reason(self, job: _ForecastJob, ranked: Sequence[Ranked], places: PlaceList | None) -> str:
         request, states, forecast, staying = job
-        best, place = fitting[0], self._by_name[fitting[0].candidate]
+        best, place = ranked[0], self._by_name[ranked[0].candidate]
         placed = sentences.placed(
             best,
-            fitting[1:],
-            ruled_out,
+            ranked[1:],
             self.settings,
             self.objective,
             unit=forecast.unit,
             is_slice=place.slice_of is not None,
-            beside=beside,
+            places=places,
             staying=None if staying is None else staying.beside(best),
             runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
@@ -368,7 +363,6 @@ class Decider:
         return (
             placed
             + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
-            + sentences.joining(joining)
             + ("" if move is None else sentences.costs_more(move.bill_ratio))
         )
 

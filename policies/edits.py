@@ -58,13 +58,6 @@ def edit_of(
     )
 
 
-def with_queues(edit: Edit, before: Sequence[str], after: Sequence[str]) -> Edit:
-    """Return the edit with these queues before and after its own."""
-    if edit.queue is None:
-        return edit
-    return replace(edit, queue=queue_list([*before, edit.queue, *after]))
-
-
 def queue_list(names: Sequence[str]) -> str:
     """Return a job's list of queues: each once, as many as the submit filter accepts."""
     kept = list(dict.fromkeys(names))

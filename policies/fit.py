@@ -1,8 +1,7 @@
 """The candidates where a job fits as its user wrote it, whatever is predicted of it.
 
 A job placed by fit changes nothing but its queue: its shape, its memory and the user's own choices
-stay. The candidates are ordered by the expected start and, where that is the same, by the speed of
-their hardware (``Candidate.speed_rank``).
+stay.
 
 Some candidates are a last resort (``Fit.last_resort``): they are used only where the job fits
 nowhere else, so that a job that some queue takes is not left to fail.
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.bounds import present_limit_s
-from berth.policies.codes import Code
+from berth.policies.codes import OVER_TIME, Code
 from berth.policies.constraints import (
     Exclusion,
     Prospect,
@@ -32,13 +31,14 @@ from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, CandidateState, Request, Resources
+from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import MemoryUse
 
 _MAY_PASS = frozenset({Code.DOWN, Code.TOO_FEW_RESOURCES, Code.NOT_CUT})
 """Reasons by nodes that do not work at present, in a queue that takes jobs."""
 _PLACES_KEPT = 4_096
+SCARCE = Exclusion(Code.SCARCE, "its nodes are kept for jobs that need much memory")
+"""Why a job that fits elsewhere does not go to nodes with far more memory than most."""
 _UNKNOWN_TIME_S = 3_600.0
 """Run time assumed for the expected wait of a job without a forecast and without a time limit."""
 
@@ -62,11 +62,6 @@ class Fit(NamedTuple):
             return 0
         return 2 if self.last_resort.code in (Code.OTHER_GRES, Code.UNTYPED_GPU) else 1
 
-    @property
-    def order(self) -> tuple[float, int]:
-        """Return the sort key of the candidate: the earliest start first, then the fastest."""
-        return self.wait_s, self.candidate.speed_rank
-
 
 def asks_for_fit(request: Request, settings: PolicySettings) -> bool:
     """Return whether Berth may choose a queue for the job by fit alone."""
@@ -88,12 +83,13 @@ def fit_on(
     now_s: float,
     *,
     forecast: Forecast | None = None,
-    memory: MemoryUse | None = None,
+    known: Ranked | None = None,
+    heeds_time: bool = True,
 ) -> Fit | Exclusion:
     """Return how a job (of ``as_it_is_written``) fits on a candidate, or why it does not.
 
-    ``forecast``: what the program needs to run; None: nothing is known of it. ``memory``: the
-    memory that it is predicted to use there.
+    ``forecast``: what the program needs to run; None: nothing is known of it. ``known``: what is
+    predicted of it there. ``heeds_time``: a predicted time over the limit is a last resort.
     """
     if not candidate.by_fit:
         return Exclusion(Code.NOT_BY_FIT, "the site sends jobs here by predictions only")
@@ -108,6 +104,7 @@ def fit_on(
         request, place
     )
     if excluded is None and forecast is not None:
+        memory = None if known is None else known.memory
         case = Prospect(request, place, settings, forecast, held, None, None, memory)
         excluded = runs_there(case) or _too_little_memory(case)
     if excluded is not None:
@@ -118,11 +115,14 @@ def fit_on(
     excluded, passing = _excluded_at_present(moment)
     if excluded is not None:
         return excluded
+    over_time = None
+    if heeds_time and known is not None and known.code in OVER_TIME:
+        over_time = Exclusion(Code(known.code), known.excluded or "")
     return Fit(
         candidate,
         held,
         expected_wait_s(held, request.time_limit_s or _UNKNOWN_TIME_S, state),
-        passing or last_resort,
+        over_time or passing or last_resort,
         sure=state is not None and (state.node_sizes is not None or not state.refuses_lists),
     )
 
@@ -156,7 +156,7 @@ def _as_written(
         features=tuple(dict.fromkeys((*candidate.features, *features))),
     )
     if not candidate.is_gpu:
-        return place, None
+        return place, SCARCE if candidate.scarce else None
     if not wants_gpus:
         host = replace(
             place, gres=None, gpus_per_node=0, slice_of=None, gpu_memory_bytes=None,

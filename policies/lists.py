@@ -1,92 +1,208 @@
-"""Which places share a job's list of queues: the job starts in whichever has room first.
+"""A job's list of places: all that fit, fast first; only evidence about its program changes it.
 
-Places are compared by how many times longer the job takes on one than on another. Such ratios are
+Slurm starts a job with a list of partitions in the first one that has room. So the list begins as
+the site's order of its kinds (``Candidate.speed_rank``), without scarce ones. Evidence changes it
+kind by kind:
+- the kinds whose times are known for this program exchange their places in it, the fastest first;
+  a kind without evidence keeps its place;
+- a kind is left out only where the program is known on both kinds and very likely ends later there
+  than after the expected wait for the best one. Where the best one has room now, none is left out:
+  the job starts there.
+
+Kinds are compared by how many times longer the job takes on one than on another. Such ratios are
 often known well where the job's own time is not: how long the next job takes depends on its input,
-on every place alike. A place is left out only if the job very likely ends later there: by the lower
-end of the ratio's interval, by a cautious guess of the job's time, and with the waits that are
-expected of both places. Where the place's own wait was not simulated, the job is assumed to start
-there at once.
+on every kind alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
-from berth.policies.codes import Code
+from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
-from berth.policies.edits import edit_of
-from berth.policies.fit import Fit
+from berth.policies.edits import edit_of, queue_list, with_kept_limit
+from berth.policies.fit import SCARCE, Fit, as_it_is_written, fit_on
 from berth.policies.objectives.time_and_cost import expected_wait_s
+from berth.policies.resources import memory_form
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
 
 _but_queue = attrgetter("constraint", "gres", "adds_type", "resources", "time_limit_s")
+_OF_A_PILOT = frozenset({Basis.MEASURED, Basis.LEARNED, Basis.CALIBRATED})
+_OF_PAST_JOBS = frozenset({Basis.MEASURED})
+"""Bases that are evidence about the program itself on a place, by how the program is known."""
 
 
-def listed_beside(
-    request: Request,
-    edit: Edit,
-    fitting: Sequence[Ranked],
-    *,
-    candidates: Mapping[str, Candidate],
-    states: Mapping[str, CandidateState],
-    forecast: Forecast,
-    settings: PolicySettings,
-    by_time: bool = False,
-) -> list[Ranked]:
-    """Return the candidates of ``fitting`` (best first) that may be listed beside the best.
+class SiteNow(NamedTuple):
+    """The site at the moment of a decision."""
 
-    ``by_time``: the objective is the job's time; then a candidate that is compared with the best by
-    a ratio is listed too, unless the job surely ends later there. Their changes to the job equal
-    ``edit``, the best one's, except for the queue. MIG slices are never listed. The list is empty
-    where the site or the scheduler does not use lists.
+    candidates: Sequence[Candidate]
+    states: Mapping[str, CandidateState]
+    settings: PolicySettings
+    now_s: float
+
+
+class PlaceList(NamedTuple):
+    """The candidates where a job fits as it is asked for, in the order of its list of queues."""
+
+    fits: tuple[Fit, ...]
+    unfit: Mapping[str, Exclusion]
+    """Why the other candidates are not on the list, by name."""
+    slower: Mapping[str, Exclusion]
+    """Those of ``unfit`` where the job very likely ends later than after waiting for the best."""
+    by_time: bool
+    """Whether evidence about the program decided the order of some."""
+
+    @property
+    def queues(self) -> list[str]:
+        """Return the queues in order, each once."""
+        return list(dict.fromkeys(fit.candidate.queue for fit in self.fits))
+
+    @property
+    def code(self) -> Code:
+        """Return whether the job fits in several queues or in one."""
+        return Code.FITS if len(self.queues) > 1 else Code.FITS_ONE
+
+    @property
+    def left_out(self) -> str:
+        """Return a place that was left out because the job very likely ends later there, with the
+        reason; empty: there is none."""
+        return next((f"on {name} {why.sentence}" for name, why in self.slower.items()), "")
+
+
+def list_as_written(
+    request: Request, forecast: Forecast | None, predicted: Sequence[Ranked], now: SiteNow
+) -> PlaceList | Mapping[str, Exclusion]:
+    """Return the list of a job that changes nothing but its queue, or why it fits on no candidate,
+    by name; empty: it fits, and stays where it is.
+
+    It stays where it may start if the scheduler takes no lists, or if it starts sooner there.
+    ``predicted``: the candidates as ranked by the forecast, on none of which it is placed.
     """
-    if not settings.lists or edit.queue is None:
-        return []
-    best = fitting[0]
-    beside = []
-    for ranked in fitting[1:]:
-        candidate = candidates[ranked.candidate]
-        if candidate.slice_of is not None or request.queue == candidate.queue:
-            continue
-        may_help = by_time and _may_end_first(best, ranked, settings, states)
-        if not (may_help or _cannot_be_told_apart(best, ranked, settings.alike_within)):
-            continue
-        its_edit = edit_of(request, candidate, ranked, forecast, settings, state=None)
-        if _but_queue(its_edit) == _but_queue(edit):
-            beside.append(ranked)
-    return beside
-
-
-def _may_end_first(
-    best: Ranked,
-    ranked: Ranked,
-    settings: PolicySettings,
-    states: Mapping[str, CandidateState],
-) -> bool:
-    """Return whether the job may end first on ``ranked``, by a ratio that is known better than the
-    job's time."""
-    if best.guess or ranked.guess or best.makespan is not None or settings.alike_within <= 1:
-        return False
-    waits = []
-    for each in (ranked, best):
-        time, state = each.runtime_s, states.get(each.candidate)
-        if time is None or each.ratio_log_width >= time.half_log_width:
-            return False
-        if each.makespan is not None:
-            waits.append(each.makespan.wait_s)
+    may_stay = request.own is not None and request.own.may_start
+    if may_stay and not now.settings.list_queues:
+        return {}
+    request = as_it_is_written(request)
+    known = {ranked.candidate: ranked for ranked in predicted}
+    heeds_time = not _over_time_everywhere(forecast, predicted)
+    fits: list[Fit] = []
+    unfit: dict[str, Exclusion] = {}
+    for candidate in now.candidates:
+        fit = fit_on(
+            request, candidate, now.states.get(candidate.name), now.settings, now.now_s,
+            forecast=forecast, known=known.get(candidate.name), heeds_time=heeds_time,
+        )  # fmt: skip
+        if isinstance(fit, Fit):
+            fits.append(fit)
         else:
-            waits.append(expected_wait_s(each.resources, each.length_s, state))
-    wait_s, best_wait_s = waits
-    return not ends_later(ranked, _sure(wait_s, states.get(ranked.candidate)), best, best_wait_s)
+            unfit[candidate.name] = fit
+    used, left_out = _to_use(fits, may_stay=may_stay)
+    unfit |= left_out
+    if not used:
+        return unfit
+    if may_stay and _starts_sooner_as_written(request, used, now):
+        return {}
+    return _by_evidence(used, unfit, known, forecast, now)
 
 
-def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
-    """Return whether the scores differ by at most ``most`` and by less than the interval of their
-    ratio."""
+def list_beside(
+    request: Request,
+    forecast: Forecast,
+    ranked: Sequence[Ranked],
+    edit: Edit,
+    now: SiteNow,
+    *,
+    by_fit: bool,
+    by_time: bool,
+) -> PlaceList | None:
+    """Return the list of a job whose edit is ``edit``, that of the first of ``ranked``; None: its
+    edit is for that candidate alone.
+
+    On it are the places that need the same changes of the job but for the queue. ``by_time``: the
+    objective is the job's time, so those are listed that are compared with the best, those of the
+    job's own queue that are slower, and with ``by_fit`` those of which no time is predicted well
+    enough. Otherwise those are that are as good as the best, in their order.
+    """
+    best = ranked[0]
+    if best.guess:
+        return None
+    by_name = {candidate.name: candidate for candidate in now.candidates}
+    own = (request.own and request.own.places) or ()
+    edited = _as_edited(request, edit)
+    fits: list[Fit] = []
+    for each in ranked:
+        candidate = by_name[each.candidate]
+        predicted = not _unpredicted(each)
+        if each is best:
+            may_join = True
+        elif not by_time:
+            may_join = alike(best, each, now.settings.alike_within)
+        elif predicted:
+            is_slow_there = each.code == Code.NO_BETTER and candidate.name in own
+            may_join = each.excluded is None or is_slow_there
+        else:
+            may_join = by_fit and edited is not None
+        if not may_join or candidate.slice_of is not None:
+            continue
+        if predicted and each is not best:
+            its = edit_of(request, candidate, each, forecast, now.settings, state=None)
+            if _but_queue(its) != _but_queue(edit):
+                continue
+        fit = _as_changed(edited, each, candidate, forecast, now)
+        if isinstance(fit, Fit) and fit.last_resort is None:
+            fits.append(fit)
+    used, left_out = _to_use(fits, may_stay=True)
+    if all(fit.candidate.name != best.candidate for fit in used):
+        return None
+    if not by_time:
+        return PlaceList(tuple(used), left_out, {}, by_time=False)
+    return _by_evidence(used, left_out, {each.candidate: each for each in ranked}, forecast, now)
+
+
+def without_scarce(
+    fitting: Sequence[Ranked], candidates: Mapping[str, Candidate]
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Return the candidates without scarce ones, and those, ruled out: they are for jobs that fit
+    on no other nodes without GPUs."""
+    ordinary = [r for r in fitting if not candidates[r.candidate].scarce]
+    if all(candidates[ranked.candidate].is_gpu for ranked in ordinary):
+        return list(fitting), []
+    kept = [
+        ranked._replace(score=None, excluded=SCARCE.sentence, code=SCARCE.code.value)
+        for ranked in fitting
+        if candidates[ranked.candidate].scarce
+    ]
+    return ordinary, kept
+
+
+def _as_changed(
+    edited: Request | None,
+    ranked: Ranked,
+    candidate: Candidate,
+    forecast: Forecast,
+    now: SiteNow,
+) -> Fit | Exclusion:
+    """Return how the job fits on a candidate after the changes; ``edited`` None: they are those
+    that the candidate was ranked with."""
+    state = now.states.get(candidate.name)
+    if edited is not None:
+        return fit_on(
+            edited, candidate, state, now.settings, now.now_s, forecast=forecast, known=ranked
+        )
+    return Fit(
+        candidate, ranked.resources, expected_wait_s(ranked.resources, ranked.length_s, state)
+    )
+
+
+def alike(best: Ranked, ranked: Ranked, most: float) -> bool:
+    """Return whether the scores differ by at most the factor ``most`` and by less than the interval
+    of their ratio."""
     if best.guess or ranked.guess or not best.score or not ranked.score:
         return False
     apart = ranked.score / best.score
@@ -98,7 +214,8 @@ def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
 
 
 def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) -> bool:
-    """Return whether a job very likely ends later on ``ranked`` than on ``best``.
+    """Return whether a job very likely ends later on ``ranked`` than on ``best``: by the lower end
+    of their ratio's interval and by a cautious guess of the job's time.
 
     ``wait_s``: how long it surely waits there; ``best_wait_s``: its expected wait on the other.
     """
@@ -111,56 +228,248 @@ def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) 
     return wait_s + short_s * (least_ratio - 1.0) > best_wait_s
 
 
-def slower_of(
+def edit_for(places: PlaceList, edit: Edit, request: Request, now: SiteNow) -> Edit:
+    """Return the edit with the queues of a list, and with the time limit that the job has where it
+    was submitted."""
+    queues = places.queues if now.settings.list_queues else places.queues[:1]
+    edit = replace(edit, queue=queue_list(queues))
+    return with_kept_limit(edit, request, [fit.candidate for fit in places.fits], now.states)
+
+
+def ranked_by(
+    places: PlaceList, request: Request, predicted: Sequence[Ranked], now: SiteNow
+) -> tuple[Ranked, ...]:
+    """Return all candidates: those of the list in its order, then the others with their reasons."""
+    known = {ranked.candidate: ranked for ranked in predicted}
+    listed = [_fitting(fit, known.get(fit.candidate.name)) for fit in places.fits]
+    others = [
+        _unfit(request, candidate, known.get(candidate.name), places.unfit[candidate.name])
+        for candidate in now.candidates
+        if candidate.name in places.unfit
+    ]
+    return (*listed, *others)
+
+
+def ranked_beside(
+    places: PlaceList, fitting: Sequence[Ranked], ruled_out: Sequence[Ranked]
+) -> tuple[Ranked, ...]:
+    """Return all candidates of a job with a predicted best place: the first of the list that has a
+    score, then the others as ranked, those that are left out of the list last."""
+    by_name = {fit.candidate.name: fit for fit in places.fits}
+    with_score = {each.candidate for each in fitting}
+    first = next(name for name in by_name if name in with_score)
+    ranked = [each for each in fitting if each.candidate not in places.slower]
+    ranked.sort(key=lambda each: each.candidate != first)
+    left_out = [
+        each._replace(score=None, excluded=why.sentence, code=why.code.value)
+        for each in (*fitting, *ruled_out)
+        if (why := places.slower.get(each.candidate)) is not None
+    ]
+    others = [
+        _fitting(by_name[each.candidate], each) if each.candidate in by_name else each
+        for each in ruled_out
+        if each.candidate not in places.slower
+    ]
+    return (*ranked, *others, *left_out)
+
+
+def _by_evidence(
+    used: Sequence[Fit],
+    unfit: Mapping[str, Exclusion],
+    known: Mapping[str, Ranked],
+    forecast: Forecast | None,
+    now: SiteNow,
+) -> PlaceList:
+    """Return the candidates as a list in the site's order, changed by what is known of the
+    program."""
+    slower = _slower_than_waiting(used, known, forecast, now)
+    used = [fit for fit in used if fit.candidate.name not in slower]
+    times = {
+        fit.candidate.name: ranked.runtime_s.mid
+        for fit in used
+        if (ranked := known.get(fit.candidate.name)) is not None
+        and ranked.runtime_s is not None
+        and not now.settings.too_wide(ranked.ratio_log_width)
+    }
+    in_order = _in_order if now.settings.list_queues else _first_to_end
+    return PlaceList(
+        tuple(in_order(used, times)), dict(unfit) | slower, slower, by_time=len(times) > 1
+    )
+
+
+def _in_order(fits: Sequence[Fit], times: Mapping[str, float]) -> list[Fit]:
+    """Return the candidates in the site's order, in which the queues with known times exchange
+    their places. Of several candidates of one queue the slowest counts, because the scheduler
+    chooses among their nodes."""
+    by_queue: dict[str, list[Fit]] = {}
+    for fit in fits:
+        by_queue.setdefault(fit.candidate.queue, []).append(fit)
+
+    def time_of(queue: str) -> float:
+        return max(times.get(fit.candidate.name, math.inf) for fit in by_queue[queue])
+
+    def rank_of(queue: str) -> tuple[int, str]:
+        return max(fit.candidate.speed_rank for fit in by_queue[queue]), queue
+
+    queues = sorted(by_queue, key=rank_of)
+    fastest_first = iter(
+        sorted((q for q in queues if math.isfinite(time_of(q))), key=lambda q: (time_of(q), q))
+    )
+    queues = [next(fastest_first) if math.isfinite(time_of(q)) else q for q in queues]
+    return [
+        fit
+        for queue in queues
+        for fit in sorted(
+            by_queue[queue],
+            key=lambda fit: (times.get(fit.candidate.name, fit.candidate.speed_rank),
+                             fit.candidate.name),
+        )
+    ]  # fmt: skip
+
+
+def _first_to_end(fits: Sequence[Fit], times: Mapping[str, float]) -> list[Fit]:
+    """Return the candidates for a scheduler that takes one queue only: by the expected end where
+    all times are known, else by the expected start and the site's order."""
+    compared = len(times) == len(fits)
+
+    def key(fit: Fit) -> tuple[float, float, str]:
+        place = fit.candidate
+        wait_s, rank = fit.wait_s, place.speed_rank
+        return (wait_s + times[place.name] if compared else wait_s), rank, place.name
+
+    return sorted(fits, key=key)
+
+
+def _slower_than_waiting(
     fits: Sequence[Fit],
     known: Mapping[str, Ranked],
-    states: Mapping[str, CandidateState],
-    settings: PolicySettings,
+    forecast: Forecast | None,
+    now: SiteNow,
 ) -> dict[str, Exclusion]:
-    """Return the candidates where the job very likely ends later than on the best, by name, with
-    the reason.
-
-    ``known``: what is predicted of the candidates, by name.
-    """
-    compared = [
-        (ranked, time_s, fit.wait_s)
-        for fit in fits
-        if (ranked := known.get(fit.candidate.name)) is not None
-        and (time_s := _known_s(ranked, settings)) is not None
-        and not ranked.guess
-    ]
+    """Return the candidates where the job very likely ends later than after its wait for the best,
+    by name, with the reason."""
+    compared: list[tuple[Ranked, float, float]] = []
+    for fit in fits:
+        ranked = known.get(fit.candidate.name)
+        if ranked is None or not _is_evidence(ranked, forecast, now.settings):
+            continue
+        state = now.states.get(fit.candidate.name)
+        wait_s = expected_wait_s(fit.resources, ranked.length_s, state)
+        compared.append((ranked, ranked.length_s, wait_s))
     if not compared:
         return {}
-    best, best_s, best_wait_s = min(compared, key=lambda place: place[1] + place[2])
+    best, best_s, best_wait_s = min(compared, key=lambda place: (place[1] + place[2], place[1]))
+    if best_wait_s <= 0 and now.settings.list_queues:
+        return {}
     return {
         ranked.candidate: Exclusion(
             Code.SLOWER, f"it takes {time_s / best_s:.2g} times as long as on {best.candidate}"
         )
         for ranked, time_s, wait_s in compared
         if ranked is not best
-        and ends_later(ranked, _sure(wait_s, states.get(ranked.candidate)), best, best_wait_s)
+        and ends_later(ranked, _sure(wait_s, now.states.get(ranked.candidate)), best, best_wait_s)
     }
 
 
-def times_of(
-    fits: Sequence[Fit], known: Mapping[str, Ranked], settings: PolicySettings
-) -> Mapping[str, float]:
-    """Return the predicted seconds on each of the candidates, by name; empty where some cannot be
-    compared with the others."""
-    names = [fit.candidate.name for fit in fits if fit.candidate.name in known]
-    times = {name: _known_s(known[name], settings) for name in names}
-    known_s = {name: time_s for name, time_s in times.items() if time_s is not None}
-    return known_s if len(known_s) == len(fits) else {}
-
-
-def _known_s(ranked: Ranked, settings: PolicySettings) -> float | None:
-    """Return the predicted seconds by which the candidate can be compared with others; None: it
-    cannot."""
-    if ranked.runtime_s is None or settings.too_wide(ranked.ratio_log_width):
-        return None
-    return ranked.runtime_s.mid
+def _is_evidence(ranked: Ranked, forecast: Forecast | None, settings: PolicySettings) -> bool:
+    """Return whether the candidate's time is known for this program well enough to leave a place
+    out."""
+    if forecast is None or ranked.runtime_s is None or ranked.guess:
+        return False
+    bases = _OF_PAST_JOBS if forecast.kind == "history" else _OF_A_PILOT
+    return ranked.basis in bases and not settings.too_wide(ranked.ratio_log_width)
 
 
 def _sure(wait_s: float, state: CandidateState | None) -> float:
     """Return an expected wait where it comes from a simulation of the queue, else 0."""
     return wait_s if state is not None and state.waits is not None else 0.0
+
+
+def _unpredicted(ranked: Ranked) -> bool:
+    """Return whether no time is predicted of the candidate that it may be compared by."""
+    return ranked.code in NOT_PREDICTED or ranked.guess
+
+
+def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: SiteNow) -> bool:
+    """Return whether nodes of the job's own queue have room now, and none of the places has."""
+    own = request.own
+    if own is None or min(fit.wait_s for fit in used) <= 0:
+        return False
+    states = [now.states[name] for name in own.places or () if name in now.states]
+    return any(
+        expected_wait_s(request.resources, 1.0, replace(state, pending_jobs=own.pending_jobs)) == 0
+        for state in states
+    )
+
+
+def _over_time_everywhere(forecast: Forecast | None, predicted: Sequence[Ranked]) -> bool:
+    """Return whether a program known from past jobs may be over its time limit on all predicted
+    places: then its time is too uncertain to prefer a place where nothing is predicted."""
+    if forecast is None or forecast.kind != "history":
+        return False
+    timed = [ranked for ranked in predicted if ranked.runtime_s is not None]
+    return all(ranked.code in OVER_TIME for ranked in timed)
+
+
+def _to_use(fits: Sequence[Fit], *, may_stay: bool) -> tuple[list[Fit], dict[str, Exclusion]]:
+    """Return the candidates for the list, and why the others are not on it, by name.
+
+    ``may_stay``: no last resort is needed, because the job may start where it is.
+    """
+    left_out: dict[str, Exclusion] = {}
+    first = 0 if may_stay else min((fit.tier for fit in fits), default=0)
+    used = [fit for fit in fits if fit.tier == first]
+    if any(not fit.sure for fit in used) and any(fit.sure for fit in used):
+        used = [fit for fit in used if fit.sure]
+    names = {fit.candidate.name for fit in used}
+    for fit in fits:
+        if fit.candidate.name not in names:
+            unknown = Exclusion(Code.STALE_STATE, "its nodes are not known")
+            left_out.setdefault(fit.candidate.name, fit.last_resort or unknown)
+    return used, left_out
+
+
+def _as_edited(request: Request, edit: Edit) -> Request | None:
+    """Return the request as the edit leaves it; None: more than its queue, memory and time limit is
+    changed, so that the list of queues is for the best place only."""
+    if edit.queue is None or edit.constraint is not None or edit.gres is not None:
+        return None
+    edited = replace(request, time_limit_s=edit.time_limit_s or request.time_limit_s)
+    held, asked = edit.resources, request.resources
+    if held is None:
+        return as_it_is_written(edited)
+    shape = (held.tasks, held.cpus_per_task, held.gpus)
+    if shape != (asked.tasks, asked.cpus_per_task, asked.gpus) or asked.nodes not in (
+        0,
+        held.nodes,
+    ):
+        return None
+    edited = replace(
+        edited,
+        resources=replace(asked, memory_bytes_per_node=held.memory_bytes_per_node),
+        needs=replace(request.needs, memory_form=memory_form(request)),
+    )
+    return as_it_is_written(edited)
+
+
+def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
+    if known is not None:
+        return known._replace(
+            resources=fit.resources, warning=known.excluded or known.warning,
+            excluded=None, code=None,
+        )  # fmt: skip
+    return Ranked(
+        fit.candidate.name, fit.candidate.platform, fit.resources, None, None, None, None, None,
+        None, warning=None if fit.last_resort is None else fit.last_resort.sentence,
+    )  # fmt: skip
+
+
+def _unfit(
+    request: Request, candidate: Candidate, known: Ranked | None, exclusion: Exclusion
+) -> Ranked:
+    if known is not None:
+        return known._replace(excluded=exclusion.sentence, code=exclusion.code.value)
+    return Ranked(
+        candidate.name, candidate.platform, request.resources, None, None, None, None, None, None,
+        excluded=exclusion.sentence, code=exclusion.code.value,
+    )  # fmt: skip

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_GATE, OF_THE_PROGRAM, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
-from berth.policies.fit_lists import FitList
+from berth.policies.lists import PlaceList
 from berth.policies.objectives.protocol import Objective, Scored
 from berth.policies.settings import PolicySettings, SliceAim
-from berth.policies.values import Candidate, Makespan, Ranked, Request, Resources
+from berth.policies.values import Makespan, Ranked, Request, Resources
 from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.prediction import Basis, Prediction
 
@@ -32,21 +32,20 @@ _SLICE = {
 def placed(
     best: Ranked,
     others: Sequence[Ranked],
-    ruled_out: Sequence[Ranked],
     settings: PolicySettings,
     objective: Objective,
     *,
     unit: WorkUnit = WorkUnit.JOB,
     is_slice: bool = False,
-    beside: Sequence[Ranked] = (),
+    places: PlaceList | None = None,
     staying: Scored | None = None,
     runs_only_here: bool = False,
 ) -> str:
     """Return why the best candidate was chosen: its prediction, compared with that of the job as
     written, or where none is known with the next best.
 
-    ``beside``: further candidates in whose queues the job may start. ``staying``: the score of
-    staying. ``runs_only_here``: the program cannot run as written.
+    ``places``: the job's list, on which the best candidate is; None: it has none. ``staying``: the
+    score of staying. ``runs_only_here``: the program cannot run as written.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     runtime = best.runtime_s
@@ -62,32 +61,27 @@ def placed(
         head = f"{head}; it cannot run where you sent it"
     elif staying is not None:
         head = f"{head}{objective.compared(_scored(best, best.candidate), staying)}"
-    if beside:
-        names = ", ".join(ranked.candidate for ranked in beside)
-        apart = max((ranked.score or 0.0) for ranked in beside) / (best.score or math.inf)
-        alike = (
-            "cannot be told apart from it" if apart <= settings.alike_within else "may end sooner"
-        )
-        return f"{head}; {names} {alike}: the job starts where it can first."
-    quicker = _quicker(best, [*others, *ruled_out])
-    if quicker is not None:
-        head = f"{head}; {quicker}"
-    if staying is not None or runs_only_here:
-        return f"{head}."
-    return f"{head}{_beside_next(best, others, ruled_out, objective, names_all=quicker is None)}."
+    listed = [] if places is None else [f.candidate.name for f in places.fits]
+    if len(listed) > 1:
+        names = ", ".join(name for name in listed if name != best.candidate)
+        head = f"{head}; it may also start in {names}, whichever has room first"
+    elif places is not None and places.slower:
+        head = f"{head}; {places.left_out}"
+    else:
+        quicker = _quicker(best, others)
+        head = head if quicker is None else f"{head}; {quicker}"
+        if staying is None and not runs_only_here:
+            return f"{head}{_beside_next(best, others, objective, names_all=quicker is None)}."
+    return f"{head}."
 
 
 def _beside_next(
-    best: Ranked,
-    others: Sequence[Ranked],
-    ruled_out: Sequence[Ranked],
-    objective: Objective,
-    *,
-    names_all: bool,
+    best: Ranked, others: Sequence[Ranked], objective: Objective, *, names_all: bool
 ) -> str:
     """Return how the best candidate compares with the next best; ``names_all``: with the makespan
     of an array there."""
-    next_best = next((ranked for ranked in others if ranked.guess == best.guess), None)
+    fitting = [ranked for ranked in others if ranked.score is not None]
+    next_best = next((ranked for ranked in fitting if ranked.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         named = next_best.candidate
         if next_best.makespan is not None and names_all:
@@ -95,9 +89,9 @@ def _beside_next(
         interval = _ratio_range(next_best.score / best.score, best, next_best)
         other = _scored(next_best, named)._replace(interval=interval)
         return f"{objective.compared(_scored(best, best.candidate), other)}"
-    if others:
+    if fitting:
         return "; of other places there are only priors or guesses"
-    return "; no other place fits" if ruled_out else ""
+    return "; no other place fits" if others else ""
 
 
 def _scored(ranked: Ranked, place: str) -> Scored:
@@ -118,26 +112,23 @@ def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:
     return f" ({ratio / factor:.1f} to {ratio * factor:.1f})" if math.isfinite(factor) else ""
 
 
-def fits(placed: FitList, *, known: bool) -> str:
+def fits(places: PlaceList, *, is_known: bool) -> str:
     """Return why the job gets these queues: it fits there as written.
 
-    ``known``: whether anything is predicted of the job.
+    ``is_known``: whether anything is predicted of the job.
     """
-    chosen = (placed.edit.queue or "").split(",")
-    first = placed.fits[0]
-    if placed.slower and placed.code is Code.FITS_ONE:
-        return f"{first.candidate.queue} is where the job ends first; {placed.slower}."
-    if placed.code is Code.FITS_ONE:
-        head = f"{first.candidate.queue} is the only place where the job fits"
-    elif len(chosen) == 1:
-        head = f"{chosen[0]} is where the job starts first of all places where it fits"
+    chosen, first = places.queues, places.fits[0]
+    if places.slower and len(chosen) == 1:
+        return f"{chosen[0]} is where the job ends first; {places.left_out}."
+    if len(chosen) == 1:
+        head = f"{chosen[0]} is the only place where the job fits"
     else:
         head = f"the job fits in {', '.join(chosen)} and starts in the first that has room"
     if first.last_resort is not None:
         head = f"{head} ({first.last_resort.sentence})"
-    if not known:
+    if not is_known:
         return f"{head}; its program is not known yet."
-    if placed.by_ratio:
+    if places.by_time:
         return f"{head}; of places with room the one where it is fastest comes first."
     return f"{head}; no time is predicted well enough to choose among them."
 
@@ -145,14 +136,6 @@ def fits(placed: FitList, *, known: bool) -> str:
 def costs_more(bill_ratio: float) -> str:
     """Return the sentence for a job that is billed more than as written; empty: it is not."""
     return f" It is billed {bill_ratio:.2g} times as much as there." if bill_ratio > 1.05 else ""
-
-
-def joining(places: Sequence[Candidate]) -> str:
-    """Return the sentence on places that join the job's list; empty: there are none."""
-    if not places:
-        return ""
-    names = ", ".join(dict.fromkeys(place.name for place in places))
-    return f" It may also start in {names}, where it fits and no time is predicted well enough."
 
 
 def not_by_fit(excluded: Mapping[str, Exclusion]) -> tuple[Code, str]:

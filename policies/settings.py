@@ -128,10 +128,9 @@ class PolicyTable(Document):
         1.25,
         ge=1,
         le=10,
-        description="Slurm: where several places are nearly equally good (predicted finish "
-        "within this factor of the best, overlapping intervals, same changes of "
-        "the job), the job gets all of them as a list of partitions and starts "
-        "where it can first; 1: never",
+        description="Slurm: objectives other than time list the places whose score is within this "
+        "factor of the best, with overlapping intervals and the same changes of the job; 1: a job "
+        "with a prediction gets one partition, whatever the objective",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"

@@ -419,6 +419,8 @@ class Candidate:
     allowed_qos: frozenset[str] | None = None
     speed_rank: int = 0
     """Place of its hardware among the site's candidates by speed; 0: the fastest."""
+    scarce: bool = False
+    """True: nodes with far more memory than most, which are kept for the jobs that need it."""
     by_fit: bool = True
     """False: jobs come here by a prediction only, never because they fit."""
 

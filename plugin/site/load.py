@@ -20,10 +20,10 @@ from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import DaemonSettings, SiteDocument
 from berth.plugin.site.energy import intensity
+from berth.plugin.site.prior_order import with_prior_order
 from berth.plugin.site.programs import FIELDS, ProgramRules, compiled_by_re2, rule
 from berth.plugin.site.schedulers import SCHEDULERS, SchedulerTraits, own_table
 from berth.plugin.site.site import Site
-from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import PolicySettings
@@ -53,7 +53,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     settings = _scheduler_settings(document, scheduler, path)
     carbon = intensity(document.energy, path)
     candidates = candidates_of(document, scheduler, platforms, path, carbon)
-    candidates = with_speed_ranks(candidates, platforms)
+    candidates = with_prior_order(candidates, platforms)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
         raise unknown_platform(path, "site.reference_platform", reference, platforms)

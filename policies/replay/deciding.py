@@ -127,7 +127,7 @@ class Decided:
         options: list[Option] = []
         limit = edit.time_limit_s or request.time_limit_s or math.inf
         best = decision.ranked[0]
-        for ranked in (best, *self._listed(decision, edit)):
+        for ranked in self._listed(decision, edit):
             truth = self._truth(job, self._by_name[ranked.candidate])
             if math.isnan(truth):
                 if ranked is best:
@@ -149,12 +149,15 @@ class Decided:
         return options
 
     def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
-        queues = () if edit.queue is None else edit.queue.split(",")[1:]
+        """Return the first candidate of each queue of the job's list, in the list's order; without
+        a list the best one."""
+        queues = [] if edit.queue is None else edit.queue.split(",")
         fitting = [ranked for ranked in decision.ranked if ranked.excluded is None]
-        return [
+        listed = [
             next(each for each in fitting if self._by_name[each.candidate].queue == queue)
             for queue in queues
         ]
+        return listed or [decision.ranked[0]]
 
     def _truth(self, job: int, candidate: Candidate) -> float:
         column = self._truths.get(candidate.platform)

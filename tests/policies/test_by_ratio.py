@@ -14,6 +14,7 @@ from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.codes import Ground
 from berth.policies.lists import ends_later
 from berth.policies.settings import FitSettings
+from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import (
     Basis,
     Bound,
@@ -54,15 +55,21 @@ def chosen(decision: Decision) -> str | None:
     return None if decision.edit is None else decision.edit.queue
 
 
-def busy(place: Candidate, pending: int) -> Mapping[str, Any]:
-    return {**states(OLD, NEW), place.name: state(idle_cores=0, pending_jobs=pending)}
+def busy(place: Candidate, pending: int, wait_s: float | None = None) -> Mapping[str, Any]:
+    """The place is full; ``wait_s``: the simulated wait there."""
+    waits = None
+    if wait_s is not None:
+        waits = WaitTable((1,), (1.0,), ((Interval(wait_s, wait_s, wait_s),),))
+    full = state(idle_cores=0, pending_jobs=pending, waits=waits)
+    return {**states(OLD, NEW), place.name: full}
 
 
 def test_a_wide_time_over_the_limit_on_both_is_placed_by_the_ratio() -> None:
-    decision = placed(1600, 1000, width=12.0)
+    assert chosen(placed(1600, 1000, width=12.0)) == "new,old"
+    decision = placed(16_000, 100, width=12.0, now=busy(NEW, 1, wait_s=1.0))
     assert (decision.code, chosen(decision)) == ("fits-one", "new")
     assert decision.ground is Ground.POPULATION
-    assert "ends first; on old it takes 1.6 times as long as on new" in decision.reason
+    assert "ends first; on old it takes 1.6e+02 times as long as on new" in decision.reason
     assert {r.candidate: r.code for r in decision.ranked} == {"new": None, "old": "slower"}
 
 
@@ -73,7 +80,7 @@ def test_a_ratio_that_is_not_surely_beyond_1_gives_an_ordered_list() -> None:
 
 
 def test_a_place_that_may_start_the_job_sooner_is_listed_beside_a_busy_one() -> None:
-    assert chosen(placed(1600, 1000, now=busy(NEW, 5))) == "old,new"
+    assert chosen(placed(1600, 1000, now=busy(NEW, 5))) == "new,old"
     assert chosen(placed(16_000, 1000, width=0.3, now=busy(NEW, 5))) == "new"
 
 

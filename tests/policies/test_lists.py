@@ -1,11 +1,17 @@
-"""Candidates listed beside the best: those that cannot be told apart, or help if it is late."""
+"""The list of a job whose program is predicted: all places that fit, the fastest first."""
 
 from __future__ import annotations
 
-from policy_builders import CPU, cpu, curve, decided, forecast, state, states
+from collections.abc import Mapping
+from typing import Any
 
-from berth.policies import PolicySettings
+import pytest
+from policy_builders import CPU, cpu, curve, decided, forecast, ranked_as, state, states
+
+from berth.policies import CandidateState, PolicySettings
+from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Interval
 
 LISTS = PolicySettings(list_queues=True)
 PLACES = (CPU, cpu("other"))
@@ -16,18 +22,45 @@ def twins(other_s: float, factor: float = 1.5) -> Forecast:
     return forecast(curve("cpu", 800.0, factor=factor), curve("other", other_s, factor=factor))
 
 
-def test_places_that_cannot_be_told_apart_are_listed_and_the_sentence_says_so() -> None:
+def waiting(seconds: float) -> Mapping[str, CandidateState]:
+    """The first place is full, with a simulated wait; the other has room."""
+    wait = WaitTable((1,), (1.0,), ((Interval(seconds, seconds, seconds),),))
+    return states(*PLACES) | {"cpu": state(idle_cores=0, pending_jobs=1, waits=wait)}
+
+
+def listed(predicted: Forecast, **changes: Any) -> str | None:
+    edit = decided(None, PLACES, predicted, **{"settings": LISTS, **changes}).edit
+    return None if edit is None else edit.queue
+
+
+def test_all_places_are_listed_the_fastest_first_and_the_sentence_says_so() -> None:
     decision = decided(None, PLACES, twins(880.0), settings=LISTS)
     assert (decision.chosen, decision.edit.queue) == ("cpu", "cpu,other")
-    assert decision.reason.endswith(
-        "; other cannot be told apart from it: the job starts where it can first."
-    )
+    assert decision.reason.endswith("; it may also start in other, whichever has room first.")
+    assert listed(twins(700.0)) == "other,cpu"
 
 
-def test_places_are_not_listed_where_they_can_be_told_apart() -> None:
-    for predicted in (twins(1200.0), twins(880.0, factor=1.02)):
-        edit = decided(None, PLACES, predicted, settings=LISTS).edit
-        assert edit.queue == "cpu"
+@pytest.mark.parametrize("predicted", [twins(8000.0), twins(880.0, factor=1.02)])
+def test_a_surely_slower_place_is_left_out_only_where_waiting_for_the_best_is_shorter(
+    predicted: Forecast,
+) -> None:
+    assert listed(predicted) == "cpu,other"
+    assert listed(predicted, now=waiting(1.0)) == "cpu"
+    assert listed(predicted, now=waiting(900.0)) == "cpu,other"
+
+
+def test_other_objectives_list_only_what_is_as_good() -> None:
+    cheapest = LISTS.model_copy(update={"objective": "cheapest"})
+    assert listed(twins(880.0), settings=cheapest) == "cpu,other"
+    assert listed(twins(1200.0), settings=cheapest) == "cpu"
+
+
+def test_scarce_nodes_are_for_jobs_that_fit_nowhere_else() -> None:
+    places = (CPU, cpu("other", scarce=True))
+    decision = decided(None, places, twins(700.0), settings=LISTS)
+    assert decision.edit.queue == "cpu"
+    assert ranked_as(decision, "other").code == "scarce"
+    assert decided(None, places[1:], twins(700.0), settings=LISTS).edit.queue == "other"
 
 
 def test_places_that_need_other_changes_or_a_scheduler_without_lists_are_not_listed() -> None:
@@ -51,7 +84,6 @@ def test_guesses_are_never_listed_beside_a_prediction() -> None:
     assert decision.edit.queue == "cpu"
 
 
-def test_an_idle_equal_place_beats_a_full_one_by_default() -> None:
-    full = {"cpu": state(idle_cores=0, pending_jobs=5)}
-    decision = decided(None, PLACES, twins(880.0), now=states(*PLACES) | full, settings=LISTS)
-    assert decision.edit.queue == "other"
+def test_the_order_does_not_depend_on_the_present_load() -> None:
+    full = states(*PLACES) | {"cpu": state(idle_cores=0, pending_jobs=5)}
+    assert listed(twins(880.0), now=full) == "cpu,other"

@@ -44,13 +44,6 @@ def test_a_time_limit_is_held_against_the_time_and_not_the_ratio() -> None:
     assert {ranked.code for ranked in decision.ranked} == {Code.TIME_OVER_LIMIT}
 
 
-def test_places_that_differ_beyond_their_ratio_are_not_listed_together() -> None:
-    near = decided(None, PLACES, kinds(own=1.1, old_s=880.0), settings=LISTS)
-    assert near.edit.queue == "cpu,old"
-    apart = decided(None, PLACES, kinds(own=1.03, old_s=880.0), settings=LISTS)
-    assert apart.edit.queue == "cpu"
-
-
 def test_a_decision_records_the_width_with_which_its_places_were_compared() -> None:
     decision = decided(None, PLACES, kinds(own=1.1))
     assert math.exp(ranked_as(decision, "old").ratio_log_width) == 1.1

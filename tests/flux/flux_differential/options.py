@@ -129,6 +129,6 @@ def _ask(made: random.Random, names: Names, auto: bool) -> FluxAsk:
     words += random_options(made, names[command], VALUES, _OTHERWISE)
     if not any(word.startswith("--queue") for word in words):
         words += made.choice((("--queue=auto",),) * 9 + ((),)) if auto else ()
-    elif not auto:
-        words = [word for word in words if word != "--queue=auto"]
+    if not auto:  # no such queue, so that the job would be refused as written
+        words = [word for word in words if not word.endswith("queue=auto")]
     return FluxAsk(tuple(words), command=command, workload=made.choice(_PROFILES))
