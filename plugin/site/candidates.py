@@ -214,6 +214,8 @@ def _candidate(
         allowed_users=_names(table.users),
         allowed_accounts=_names(table.accounts),
         allowed_qos=_names(table.qos),
+        speed_rank=0,
+        scarce=False,
         by_fit=table.by_fit,
     )
 
