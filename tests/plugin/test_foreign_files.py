@@ -94,19 +94,6 @@ def test_past_jobs_are_read(sample: Sample, tmp_path: Path) -> None:
     assert len(jobs_of(sample.file, tmp_path)) == 1
 
 
-def test_sacct_as_json_of_old_and_new_versions(tmp_path: Path) -> None:
-    (old,) = jobs_of("sacct2108.json", tmp_path)
-    assert (old.job_id, old.user, old.account, old.partition) == ("12", "ann", "phys", "cpu")
-    assert (old.cores, old.nodes, old.gpus, old.gpu_type) == (4, 1, 2, "a100")
-    assert (old.elapsed_s, old.time_limit_s, old.state) == (600.0, 3600.0, "completed")
-    assert old.request_bytes == 8000 * 2**20
-    assert old.peak_bytes == 2 * 2**30  # two tasks on one node
-    assert old.cpu_time_s == pytest.approx(2300.0, abs=1e-3)
-    (new,) = jobs_of("sacct2605.json", tmp_path)
-    assert (new.job_id, new.user, new.state, new.nodes) == ("40_3", "bob", "timeout", 2)
-    assert (new.node_list, new.time_limit_s, new.cores) == ("n[1-2]", 7200.0, 64)
-
-
 def test_accounting_of_pbs_and_torque(tmp_path: Path) -> None:
     (pbs,) = jobs_of("20261005", tmp_path)
     assert (pbs.job_id, pbs.user, pbs.name, pbs.partition) == ("4711", "ann", "relax run", "batch")

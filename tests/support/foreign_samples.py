@@ -39,31 +39,6 @@ SACCT = (
     "JobID|User|State|Start|End|AllocCPUS|JobName\n"
     "7|ann|COMPLETED|2026-10-01T10:00:00|2026-10-01T11:00:00|4|relax\n"
 )
-SACCT_2108 = """{"meta": {"plugin": {"type": "openapi\\/dbv0.0.37"}, "Slurm": {"version": {"major": 21}}},
- "errors": [], "jobs": [{"account": "phys", "comment": {"administrator": null, "job": null},
- "allocation_nodes": 1, "array": {"job_id": 0, "task": null, "task_id": null},
- "association": {"account": "phys", "user": "ann"},
- "time": {"elapsed": 600, "end": 1759313400, "start": 1759312800, "submission": 1759312700,
-  "suspended": 0, "limit": 60, "total": {"seconds": 2300, "microseconds": 5}},
- "het": {"job_id": 0, "job_offset": null}, "job_id": 12, "name": "relax", "nodes": "n1",
- "partition": "cpu", "required": {"CPUs": 4, "memory": 8000}, "state": {"current": "COMPLETED"},
- "steps": [{"time": {"elapsed": 600}, "nodes": {"count": 1}, "tasks": {"count": 2},
-  "step": {"id": "batch"}, "tres": {"requested": {"max": [{"type": "mem", "name": null,
-  "count": 1073741824}], "average": [], "total": []}, "consumed": {"max": [], "total": []},
-  "allocated": [{"type": "cpu", "name": null, "count": 4}]}}],
- "tres": {"allocated": [{"type": "cpu", "name": null, "count": 4},
-  {"type": "gres", "name": "gpu:a100", "count": 2}],
-  "requested": [{"type": "mem", "name": null, "count": 8000}]}, "user": "ann"}]}"""
-SACCT_2605 = """{"jobs": [{"account": "phys", "allocation_nodes": 2,
- "array": {"job_id": 40, "task_id": {"set": true, "infinite": false, "number": 3}, "task": ""},
- "association": {"account": "phys", "cluster": "c", "user": "bob"},
- "time": {"elapsed": 3600, "end": 1759316400, "start": 1759312800, "submission": 1759312700,
-  "limit": {"set": true, "infinite": false, "number": 120}, "planned": {"set": true, "number": 0}},
- "job_id": 43, "name": "sweep", "nodes": "n[1-2]", "partition": "cpu",
- "state": {"current": ["TIMEOUT"], "reason": "TimeLimit"}, "steps": [],
- "tres": {"allocated": [{"type": "cpu", "name": "", "count": 64}], "requested": []},
- "submit_line": "sbatch -t 2:0:0 sweep", "user": ""}],
- "meta": {"plugin": {"data_parser": "data_parser\\/v0.0.44"}}, "errors": [], "warnings": []}"""
 PBS = (
     "10/05/2026 14:03:11;Q;4711.srv;queue=batch\n"
     "10/05/2026 14:03:12;S;4711.srv;user=ann group=phys queue=batch start=1791208992\n"
@@ -158,8 +133,7 @@ SAMPLES = (
         "sacct's default table",
     ),
     Sample("comma.csv", SACCT.replace("|", ","), "another separator"),
-    Sample("sacct2108.json", SACCT_2108, "sacct --json", PAST),
-    Sample("sacct2605.json", SACCT_2605, "sacct --json", PAST),
+    Sample("sacct.json", '{"jobs": [{"association": {"user": "ann"}, "job_id": 12, "steps": []}]}', "sacct --json"),
     Sample("sacct.yaml", "jobs:\n- account: phys\n  allocation_nodes: 1\n", "sacct --yaml"),
     Sample("squeue.json", '{"meta": {}, "jobs": [{"job_id": 1, "job_state": ["RUNNING"]}]}', "squeue --json"),
     Sample("squeue.txt", "   JOBID PARTITION     NAME     USER ST       TIME  NODES\n", "squeue's table"),

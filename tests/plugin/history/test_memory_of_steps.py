@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from foreign_samples import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +13,6 @@ from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.history.decided_jobs import with_usage
 from berth.plugin.scheduler.past_jobs import ReadJobs, summary
 from berth.plugin.slurm.sacct import OTHER_CLUSTERS, read_sacct
-from berth.plugin.slurm.sacct_json import read_sacct_json
 from berth.plugin.store import Store
 
 GIB = 2**30
@@ -130,28 +127,6 @@ def test_jobs_whose_memory_cannot_be_told_are_counted() -> None:
         "and NodeList of every step): their peak is unknown"
     ]
     assert summary(read(job(), step(0, None))) == []  # a site that samples nothing
-
-
-def test_json_says_the_same_of_clusters_and_of_steps_that_overlap() -> None:
-    def of(name: str, gib: int, begin_s: int) -> dict[str, object]:
-        used = {"max": [{"type": "mem", "name": None, "count": gib * GIB}]}
-        begin_s += 1_759_312_800
-        return {
-            "time": {"elapsed": 60, "start": begin_s, "end": begin_s + 60},
-            "nodes": {"count": 1, "range": "n1"}, "tasks": {"count": 2},
-            "step": {"id": f"12.{name}"}, "tres": {"requested": used, "consumed": {}},
-        }  # fmt: skip
-
-    (sample,) = (one for one in SAMPLES if one.file == "sacct2108.json")
-    data = json.loads(str(sample.content))
-    steps = [of("batch", 1, 0), of("0", 2, 0), of("1", 3, 30), of("2", 3, 60), of("extern", 0, 0)]
-    data["jobs"] = [
-        {**data["jobs"][0], "cluster": cluster, "steps": steps} for cluster in ("north", "south")
-    ]
-    (only,) = read_sacct_json(json.dumps(data), "south", source="x").jobs.values()
-    assert only.peak_bytes == 2 * (1 + 3 + 3) * GIB  # two tasks each of batch, 1 and 2
-    with pytest.raises(DocumentError, match="several clusters: north, south"):
-        read_sacct_json(json.dumps(data), "lab", source="x")
 
 
 WITH_CLUSTER = ["Cluster", *USED]
