@@ -205,7 +205,7 @@ def main() -> int:
             wall_s = statistics.median(run.wall_s for run in native)
             os.chdir(folder)
             before_s, begun_s = spent_s(), time.monotonic()
-            profile = run_pilot(PilotOptions(tuple(command), show_output=False))
+            profile = run_pilot(PilotOptions(tuple(command), show_output=False, count=True))
             processor.append((spent_s() - before_s) / cpu_s)
             wall.append((time.monotonic() - begun_s) / wall_s)
             row = f"{name:9}{cpu_s:9.2f}{processor[-1]:11.1f}{wall[-1]:7.1f}"

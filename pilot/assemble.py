@@ -12,14 +12,19 @@ from pathlib import Path
 from berth.pilot import host
 from berth.pilot.catalogue import BY_NAME
 from berth.pilot.collectors.base import Stage
-from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import ProcessResult
 from berth.pilot.native import Native
 from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
-from berth.pilot.plausible import contention, impossible, ran_elsewhere, without_counts
+from berth.pilot.plausible import (
+    contention,
+    cores_used,
+    impossible,
+    ran_elsewhere,
+    without_counts,
+)
 from berth.pilot.profile import (
     CollectorReport,
     Invocation,
@@ -56,13 +61,14 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         first,
         executed=extra.executed,
         gpus_used=extra.gpus_used,
+        cores_used=cores_used(first),
         overrides=options.overrides,
     )
     interrupted = native.interrupted or extra.interrupted
     warnings = [*faults(first), *native.warnings, *extra.warnings, *hints]
     if interrupted:
         warnings.insert(0, "the pilot was interrupted: this is what was measured until then")
-    memory = peak_memory(first)
+    memory = native.memory
     if memory is not None and memory.note:
         warnings.append(f"peak memory: {memory.note}")
     shared = contention(first)
@@ -94,6 +100,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         exit_status=exit_status_of(first),
         complete=first.succeeded and not interrupted and not first.went_on,
         runtime=native.runtime,
+        runtime_at_least_s=first.wall_s if first.cut == "time limit" else None,
         peak_memory_bytes=memory.bytes if memory is not None else None,
         peak_memory_is_bound=(memory is not None and memory.is_bound) or None,
         counters=with_missing(derive(counters), reports),
@@ -118,7 +125,12 @@ def faults(first: ProcessResult) -> list[str]:
     """Return warnings about failures of the program itself; empty if it succeeded."""
     sentences = []
     if not first.succeeded:
-        sentences.append(f"the program {first.describe()}: counters are of that part only")
+        sentences.append(f"the program {first.describe()}: what was measured is of that part only")
+    if first.cut == "time limit":
+        sentences.append(
+            "its time and memory are at least that: pilot a smaller problem of it (--size, --sizes "
+            "tell how it grows), or raise --time-limit"
+        )
     if first.exit_code:
         sentences.append(
             "if it needs a terminal or input: a pilot gives no terminal, and a standard input that "
@@ -163,6 +175,6 @@ def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
     return "no collector gives it; imported profiles may"
 
 
-_ASKED_FIRST = (Stage.EMULATED, Stage.OWN_RUN, Stage.NATIVE)
+_ASKED_FIRST = (Stage.EMULATED, Stage.NATIVE)
 """Order in which stages are searched for the reason of a missing counter. Emulated runs come first,
 as they work on most machines."""

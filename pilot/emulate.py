@@ -56,6 +56,7 @@ def emulate(
     finished: list[tuple[Collector, Readings]] = []
     executed, interrupted = NOTHING, False
     with _scratch() as folder:
+        order = replace(order, kept=(*order.kept, str(folder)))
         collectors, reports = _usable(tools, folder)
         limit = budget_s * (1 - RESERVE) / max(1, len(collectors))
         for collector in collectors:

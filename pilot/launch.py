@@ -17,11 +17,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from berth.pilot.errors import PilotError, UsageError
-from berth.pilot.private_folder import PrivateFolders, original
 from berth.pilot.units import whole_number
 
 SHEPHERD = Path(__file__).with_name("shepherd")
@@ -62,8 +61,16 @@ class Order:
     cut_grace_s: float = 5.0
     leftover_grace_s: float = 2.0
     nice: int = 0
-    cgroup: str | None = None
-    """Folder of the control group in which the program runs; None: that of the caller."""
+    groups: tuple[str, ...] = ()
+    """Folders of the control groups in which the program runs; empty: those of the caller."""
+    isolated_in: str | None = None
+    """Empty folder for a view of all files (:mod:`berth.pilot.shepherd.isolation`): what the
+    program writes is then dropped. None: it writes for good."""
+    kept: tuple[str, ...] = ()
+    """Folders that an isolated program writes in for good."""
+    least_seen_bytes: int = 0
+    """Memory of a process that measures the program from outside, below which its peak memory is
+    not seen."""
     sampled: bool = False
     """Whether an emulator may simulate caches in a part of the run and report a standard error."""
     settle_after_s: float | None = None
@@ -72,8 +79,6 @@ class Order:
     goes_on: bool = False
     """Whether an emulated run goes on without counting after its limits, where the emulator can:
     other processes, such as the ranks of an MPI program, wait for this one."""
-    folders: PrivateFolders | None = None
-    """If given, each run works in a new copy of this folder instead of in ``cwd``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class ProcessResult:
     threads_peak: int = 0
     processes_peak: int = 0
     files_peak: int = 0
+    hwm_sum_peak: int = 0
+    """Largest sum of the peaks that the processes had reached at the same time."""
     samples: int = 0
     sampling_cost_s: float = 0.0
     executables: tuple[str, ...] = ()
@@ -119,8 +126,16 @@ class ProcessResult:
     """Longest processor time of the first thread of a process; 0: unknown."""
     processes_busy: int = 0
     """Largest number of processes seen to be runnable at about the same time; 0: unknown."""
+    cores_wanted: float = 0.0
+    """Mean number of threads of all processes that ran or waited for a processor; 0: unknown."""
     blocked_s: float = 0.0
     """Time for which no thread was seen to run or to wait for a processor."""
+    not_isolated: str | None = None
+    """Why the program could not be isolated, and was not started; None: it was started."""
+    written: tuple[str, ...] = ()
+    """Files that an isolated program made, changed or removed."""
+    written_full: bool = False
+    """Whether what an isolated program wrote took all the room for it."""
     machine_s: Mapping[str, float] = field(default_factory=dict)
     """Processor time of the whole machine during the run: ``busy``, and ``stolen`` by the host of
     a virtual machine."""
@@ -220,7 +235,7 @@ def run_one(order: Order, *, watch: Watch | None = None) -> ProcessResult:
 
     Raises:
         UsageError: the program could not be started.
-        PilotError: the shepherd died, or the working folder could not be copied.
+        PilotError: the shepherd died.
         Interrupted: Ctrl-C. The program was ended; a second Ctrl-C is a KeyboardInterrupt.
     """
     shepherd = _Shepherd(order)
@@ -246,23 +261,11 @@ def run_one(order: Order, *, watch: Watch | None = None) -> ProcessResult:
 
 
 class _Shepherd:
-    """One shepherd process as the caller sees it: its pipes and the copied folder of its run."""
+    """One shepherd process as the caller sees it, and its pipes."""
 
     def __init__(self, order: Order) -> None:
         self._program = order.command[0]
         self._limit = order.cut_grace_s + 20.0
-        self._folders = order.folders
-        self._copy: Path | None = None
-        if order.folders is not None:
-            try:
-                self._copy = order.folders.enter()
-            except (OSError, shutil.Error) as error:
-                raise PilotError(
-                    f"the working folder {order.folders.folder} cannot be copied: {error}"[:400],
-                    hint="give --in-place to run the program in it several times",
-                ) from None
-            env = {**order.env, "PWD": str(self._copy)}
-            order = replace(order, cwd=str(self._copy), env=env)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SHEPHERD)],
             stdin=subprocess.PIPE,
@@ -300,7 +303,7 @@ class _Shepherd:
                 f"the process that watches {self._program} died before it could report",
                 hint="was it killed, or is the machine out of memory?",
             ) from None
-        problem = answer.pop("exec_error")
+        problem = answer.pop("exec_error", None)
         if problem:
             number, _, text = problem.partition(" ")
             hint = "not a program for this machine, or its interpreter is missing"
@@ -308,8 +311,8 @@ class _Shepherd:
                 f"{self._program} could not be started: {text}",
                 hint=hint if number != "0" else None,
             )
-        for key in ("executables", "libraries"):
-            answer[key] = tuple(original(path) for path in answer[key])
+        for key in ("executables", "libraries", "written"):
+            answer[key] = tuple(answer.get(key, ()))
         return ProcessResult(**answer)
 
     def let_go(self) -> None:
@@ -329,12 +332,8 @@ class _Shepherd:
             self._process.kill()
             self._process.wait()
         self._stdout.close()
-        if self._folders is not None and self._copy is not None:
-            self._folders.leave(self._copy)
-            self._copy = None
 
 
 def _as_message(order: Order) -> dict[str, object]:
     values = {each.name: getattr(order, each.name) for each in fields(order)}
-    del values["folders"]
     return {**values, "env": dict(order.env), "tail_bytes": TAIL_BYTES}

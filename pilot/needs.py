@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -69,6 +70,14 @@ class Elf:
     """Whether functions are selected by the processor at load time (IRELATIVE)."""
     text: tuple[int, int] = (0, 0)
     """First address of the section of code, and its number of bytes."""
+    queries: bool = False
+    """Whether the code has the bytes of a query of an x86-64 processor's features."""
+
+    @property
+    def asks(self) -> bool:
+        """Return whether the code may be selected by the processor's features, as far as that is
+        seen without disassembling it."""
+        return self.resolves or self.queries or any(ASKING.search(name) for name in self.imports)
 
 
 def read_elf(path: Path) -> Elf | None:
@@ -84,7 +93,11 @@ def read_elf(path: Path) -> Elf | None:
             named = tuple(name for name in sections if name)
             code = file.get_section_by_name(".text")
             text = (code["sh_addr"], code["sh_size"]) if code is not None else (0, 0)
-            return Elf(_machine(file), _needed(file), named, _imports(file), _resolves(file), text)
+            machine = _machine(file)
+            queries = machine == "x86_64" and code is not None and bool(CPUID.search(code.data()))
+            return Elf(
+                machine, _needed(file), named, _imports(file), _resolves(file), text, queries
+            )
     except Exception:  # for damaged files pyelftools raises many types
         return None
 
@@ -121,10 +134,10 @@ Sets = Mapping[str, frozenset[str]]
 """Instruction sets of the executed code, by path of the executable or library."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY = expanded(["x86-64-v2", "armv8", "power8"])
-MOST_BYTES, MOST_BYTES_OF_LIBRARY = 8 << 20, 1 << 20
+MOST_BYTES, MOST_BYTES_OF_LIBRARY = 2 << 20, 1 << 16
 """Of larger code, ``WINDOWS`` parts are disassembled that are together as large, to save time."""
-WINDOWS = 8
-LOOKING_S = 20.0
+WINDOWS, EDGE_BYTES = 8, 64
+LOOKING_S = 8.0
 """Processor time for disassembling the libraries of a program of which nothing was emulated."""
 FEWEST = 3
 """Smallest number of instructions beyond the oldest processors that count: fewer may be data that
@@ -137,6 +150,11 @@ NEVER_DATA = re.compile(
 )
 """Instruction sets whose long opcodes hardly occur in data, so that one instruction counts."""
 ASKING = re.compile(r"__x86_get_cpu|__cpu_model|__cpu_indicator_init|^getauxval$|cpu_flags|cpuid")
+CPUID = re.compile(
+    rb"(?:\xb8.{3}[\x00\x80]|\x31[\xc0\xc9]|\x33[\xc0\xc9]|\x89[\xf8\xf0\xd0])\x0f\xa2", re.DOTALL
+)
+"""``cpuid`` after an instruction that sets which leaf it tells: ``mov`` of a number or a register,
+``xor``. Other bytes are so by chance once in tens of megabytes of code."""
 ASKING_FOR_ATOMICS = "__getauxval"
 """What gcc's atomics for Arm import, which choose by the processor whether they use LSE."""
 QUERIES = re.compile(r"cpuid|xgetbv|mrs\t.*\bid_aa64\w+")
@@ -236,9 +254,14 @@ def needed_sets(
 
 def _without_emulation(path: str, *, is_library: bool = False) -> frozenset[str]:
     """Return the instruction sets that a file of a program needs that was not emulated."""
+    facts = read_elf(Path(path))
+    if facts is None:  # a script needs nothing itself
+        return frozenset()
+    if facts.machine == "x86_64" and facts.asks and (is_library or ".interp" in facts.sections):
+        return frozenset()  # its code is chosen: it need not be disassembled
     code = read_code(path, MOST_BYTES_OF_LIBRARY if is_library else MOST_BYTES)
-    if code is None:  # a script needs nothing itself
-        return frozenset({NOT_NAMED}) if read_elf(Path(path)) is not None else frozenset()
+    if code is None:
+        return frozenset({NOT_NAMED})
     sets = beyond(code.sets)
     if not code.asks:
         return sets
@@ -268,15 +291,18 @@ def _disassembled(path: Path, most_bytes: int) -> CodeSections | None:
     named_by = NAMED_BY.get(facts.machine) if facts is not None else None
     if facts is None or named_by is None:
         return None
-    texts: Counter[str] = Counter()
-    for options in _parts(facts.text, most_bytes):
-        lines = disassembled("-d", *options, file=str(path), machine=facts.machine)
-        if lines is None:
-            return None
-        texts.update(text for _, text in lines)
+    is_whole = facts.text[1] <= most_bytes
+    if is_whole or facts.machine != "x86_64":
+        texts: Counter[str] = Counter()
+        for options in _parts(facts.text, most_bytes):
+            lines = disassembled("-d", *options, file=str(path), machine=facts.machine)
+            if lines is None:
+                return None
+            texts.update(text for _, text in lines)
+    else:
+        texts = _of_parts(path, most_bytes // WINDOWS)
     if not texts:
         return None
-    is_whole = facts.text[1] <= most_bytes
     seen: Counter[str] = Counter()
     older = 0
     for text, times in texts.items():
@@ -287,13 +313,35 @@ def _disassembled(path: Path, most_bytes: int) -> CodeSections | None:
     if ASKING_FOR_ATOMICS in facts.imports:
         del seen["lse"]
     newer = sum(seen[name] for name in beyond(seen))
-    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports)
-    asks = asks or any(QUERIES.match(text) for text in texts)
+    asks = facts.asks or any(QUERIES.match(text) for text in texts)
     # Compilers for AVX write no SSE: where both are, one is chosen.
     asks = asks or (not is_whole and (facts.machine != "x86_64" or older > BOTH * newer))
     is_part = not is_whole and facts.machine != "x86_64"
     sets = frozenset(name for name in seen if newer >= FEWEST or NEVER_DATA.fullmatch(name))
     return CodeSections(sets, asks, is_part, ".interp" in facts.sections)
+
+
+def _of_parts(path: Path, part_bytes: int) -> Counter[str]:
+    """Return the instructions in ``WINDOWS`` parts of a file's x86-64 code; empty if unknown.
+
+    objdump gets the bytes alone: reading the symbols of a large library takes it seconds.
+    """
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as in read_elf
+
+    with path.open("rb") as stream:
+        section = ELFFile(stream).get_section_by_name(".text")
+        code = b"" if section is None else section.data()
+    step = len(code) // WINDOWS
+    parts = b"".join(code[n * step : n * step + part_bytes] for n in range(WINDOWS))
+    with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
+        file.write(parts)
+        file.flush()
+        raw = ("-D", "-b", "binary", "-m", "i386:x86-64")
+        lines = disassembled(*raw, file=file.name) or ()
+        # At the edges of a part an instruction may be cut.
+        edge = min(EDGE_BYTES, part_bytes // WINDOWS)
+        inside = range(edge, part_bytes - edge)
+        return Counter(text for address, text in lines if address % part_bytes in inside)
 
 
 def _parts(text: tuple[int, int], most_bytes: int) -> Iterator[tuple[str, ...]]:

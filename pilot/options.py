@@ -32,7 +32,10 @@ class PilotOptions:
     size: float | None = None
     sizes: tuple[float, ...] = ()
     threads_sweep: tuple[int, ...] = ()
-    repeats: int = 3
+    repeats: int | None = None
+    """Number of native runs; None: two of programs under ``SHORT_S``, one of longer ones."""
+    count: bool = False
+    """Whether to count instructions, bytes and misses under emulation, too."""
     time_limit_s: float = 600.0
     """Time limit of the whole pilot in seconds."""
     max_slowdown: float = 10.0
@@ -44,7 +47,7 @@ class PilotOptions:
     stdin: str | None = None
     show_output: bool = True
     in_place: bool = False
-    """Whether to run in the working folder itself instead of in a copy for each run."""
+    """Whether what the program writes stays, however often it runs."""
     overrides: Overrides = field(default_factory=Overrides)
 
 
@@ -101,7 +104,7 @@ def make_plan(options: PilotOptions) -> Plan:
         raise UsageError("a problem size must be above 0")
     check_name("--name", options.name)
     check_name("--platform", options.platform)
-    if options.repeats < 1:
+    if options.repeats is not None and options.repeats < 1:
         raise UsageError("--repeats must be at least 1")
     if not min(options.time_limit_s, options.max_slowdown, options.count_limit_s) > 0:
         raise UsageError("--time-limit, --count-limit and --max-slowdown must be above 0")

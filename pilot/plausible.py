@@ -54,6 +54,12 @@ FIRST_SHARE = 0.9
 threads and children that ended between two samples are not."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 """Step in which the kernel tells the processor time of the machine."""
+OTHER, LEAST_OTHER_S = 2.0, 0.02
+"""A second run did other work if it took less than a half of the processor time, and read, wrote
+and called for less than a half; shorter differences are not told from none."""
+JUDGED_S, BEYOND_SEEN = 0.1, 0.3
+"""How many cores a run used is known of runs of at least ``JUDGED_S``; the mean number of busy
+ones may exceed it by ``BEYOND_SEEN``."""
 LEAST_S = 1e-6
 """Shorter times are not told from none."""
 BLOCKED_S = 0.1
@@ -194,6 +200,36 @@ def own_time_s(outcome: ProcessResult) -> float:
     """Return the wall time of a run without the time for which other work kept it waiting."""
     shared = contention(outcome)
     return outcome.wall_s if shared is None or not shared.taken_off else shared.idle_s
+
+
+def cores_used(outcome: ProcessResult) -> int:
+    """Return how many cores a run kept busy on average, rounded up; 1 where it is too short.
+
+    Processes count as well as threads. Threads that wait for a processor count as busy: other work,
+    a quota or the host of a virtual machine holds them up.
+    """
+    if outcome.wall_s < JUDGED_S:
+        return 1
+    busy = outcome.cpu_s / max(own_time_s(outcome), LEAST_S)
+    return min(max(1, math.ceil(max(busy, outcome.cores_wanted) - BEYOND_SEEN)), cores())
+
+
+def other_work(first: ProcessResult, again: ProcessResult) -> str | None:
+    """Return how a second run differs from the first so much that it did other work; None: it did
+    the same.
+
+    Programs that find their results, as make does, end at once. Processor time alone differs on a
+    busy machine: what was read, written and called for must differ as well.
+    """
+    if again.cpu_s * OTHER > first.cpu_s or first.cpu_s < again.cpu_s + LEAST_OTHER_S:
+        return None
+    moved, moved_again = (sum((run.io or {}).values()) for run in (first, again))
+    if first.io is not None and again.io is not None and moved_again * OTHER > moved:
+        return None
+    return (
+        f"took {again.cpu_s:.2g} s of processor time, the first {first.cpu_s:.2g} s: it found what "
+        "the first had done"
+    )
 
 
 def least_disturbed(runs: Sequence[ProcessResult]) -> ProcessResult:

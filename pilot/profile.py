@@ -90,6 +90,7 @@ class RunsOn(Document):
     instruction_sets: tuple[str, ...] = ()
     """Instruction set extensions that the program needs, such as avx2 or avx512f."""
     threads: int = Field(default=1, ge=1, le=1_000_000)
+    """Threads and processes that compute at the same time; of an MPI program, in each rank."""
     ranks: int = Field(default=1, ge=1, le=10_000_000)
     gpus: int = Field(default=0, ge=0, le=100_000)
     container: str | None = None
@@ -210,6 +211,8 @@ class Profile(Document):
     complete: bool = True
     """False: the program failed, was killed or reached the time limit."""
     runtime: Runtime | None
+    runtime_at_least_s: Positive | None = None
+    """Time after which the program was cut at the pilot's time limit; None: it was not."""
     peak_memory_bytes: Positive | None
     peak_memory_is_bound: bool | None = None
     """True: ``peak_memory_bytes`` is only an upper bound, as the program's peak was below what

@@ -1,30 +1,33 @@
 """``berth pilot run``: measure one program and return the results as a Profile.
 
-The native runs come first (time, memory, /proc, control groups, GPUs), then one run under perf
-where the machine has hardware counters, then emulated runs with a time limit. If a stage fails,
+The native runs come first (time, processor time, memory, I/O, GPUs; hardware counters where the
+machine has them). With ``count`` one run under emulation follows, with a limit. If a stage fails,
 the results of the other stages are kept and the Profile's warnings say what failed.
+
+Every run is isolated: it begins with the files as they are, and what it writes is dropped (see
+:mod:`berth.pilot.shepherd.isolation`). Where that is not possible, the program runs once, natively,
+and what it writes stays; more often only if its user says so (``in_place``).
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
-from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collector_of, names_of
 from berth.pilot.collectors.valgrind import CUT_GRACE_S
 from berth.pilot.emulate import emulate
-from berth.pilot.launch import Order, ProcessResult, run_one
-from berth.pilot.native import Native, repeats_for, run_native
+from berth.pilot.launch import Order, ProcessResult
+from berth.pilot.native import SHORT_S, Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
-from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
 from berth.pilot.progress import Say, clocked, say_nothing
-from berth.pilot.runs_on import is_rank, ranks_of
+from berth.pilot.runs_on import container_of, is_rank, ranks_of
 
 EMULATION_FLOOR_S = 5.0
 """Smallest limit of the emulated runs, in seconds of processor time, also of short programs:
@@ -45,17 +48,24 @@ SLOWDOWN = 5.0
 """Typical emulated time / native processor time; used only to show the remaining time."""
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
-ONE_THREAD_S = 60.0
-"""Programs with more processor time than this get no extra run on one thread."""
 ONE_BUSY = 1.1
 """Largest processor time / wall time at which a run counts as a run on one thread."""
-SHORT_S = 2.0
-"""The run on one thread is repeated only if the program's median wall time is at most this."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+NAMED_FILES = 5
+
+Tell = Callable[[str], None]
+"""A function that shows a sentence before the pilot does something that its user should know."""
 
 
-def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
-    """Measure a program and return its Profile; ``say`` is called with the progress.
+def tell_nothing(sentence: str) -> None:
+    """Show nothing: the ``Tell`` of pilots without a front end."""
+
+
+def run_pilot(options: PilotOptions, say: Say = say_nothing, tell: Tell = tell_nothing) -> Profile:
+    """Measure a program and return its Profile.
+
+    ``say`` is called with the progress, ``tell`` with a sentence before a run that writes for good
+    and before counting.
 
     Raises:
         UsageError: the command cannot be run, or the options contradict each other.
@@ -63,63 +73,87 @@ def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
     """
     plan = make_plan(options)
     with tempfile.TemporaryDirectory(prefix="berth-pilot-") as folder:
-        return _Pilot(plan, say, Path(folder)).go()
+        return _Pilot(plan, say, tell, Path(folder)).go()
 
 
 class _Pilot:
     """The stages of one pilot, and the results so far."""
 
-    def __init__(self, plan: Plan, say: Say, folder: Path) -> None:
+    def __init__(self, plan: Plan, say: Say, tell: Tell, folder: Path) -> None:
         self._plan = plan
         self._folder = folder
         self._options = plan.options
-        self._say = say
+        self._say, self._tell = say, tell
         self._end = time.monotonic() + plan.options.time_limit_s
         self._extra = Extra()
-        self._folders: PrivateFolders | None = None
-        # Ranks of a parallel launch work in the user's folder, because they share files there.
-        if not plan.options.in_place and not is_rank(plan.options.env):
-            folder_here = Path.cwd()
-            why = why_not(folder_here)
-            if why is None:
-                self._folders = PrivateFolders(folder_here)
-            else:
-                self._extra.warnings.append(
-                    f"the working folder could not be copied ({why}): the program ran in it "
-                    "several times, and its files there are of the last run"
-                )
-
-    def _order(self, size: float | None) -> Order:
-        return replace(self._plan.order(size), folders=self._folders)
+        self._view: Path | None = None
+        self._only_once = False
+        """Whether what the program writes stays though its user has not said so."""
+        self._left_out: list[str] = []
+        for name in (*names_of(Stage.NATIVE), *names_of(Stage.EMULATED)):
+            if name not in plan.options.collectors:
+                self._report(name, "skipped", "not asked for")
 
     def go(self) -> Profile:
-        attached = self._collectors(Stage.NATIVE)
         order = self._order(self._plan.main)
         shown = SHOWN_OUTPUT_BYTES if self._options.show_output else 0
-        native = self._native(replace(order, forward_bytes=shown), attached, self._say)
+        native = self._first(replace(order, forward_bytes=shown))
         self._extra.gpus_used = native.gpus_used
         if native.runtime is not None and not native.interrupted:
             try:
-                self._own_runs(native.runtime)
                 self._sizes(native)
                 self._threads(native.runtime)
-                self._one_thread(native.runtime, native.first)
+                self._one_thread(native)
                 self._emulated(native.first)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
-        if self._folders is not None and (sentence := self._folders.sentence()) is not None:
-            self._extra.warnings.append(sentence)
+        if self._left_out:
+            self._extra.warnings.append(
+                f"left out, as the program ran where what it writes stays: "
+                f"{', '.join(self._left_out)}; --in-place runs it that often"
+            )
         return assemble(self._plan, native, self._extra)
 
-    def _collectors(self, stage: Stage) -> list[Collector]:
-        names = [name for name in names_of(stage) if self._wants(name)]
-        return [collector_of(name, self._folder) for name in names]
+    def _first(self, order: Order) -> Native:
+        """Return the native runs: isolated if possible, else one run that writes for good."""
+        options, command = self._options, order.command
+        # Ranks of a parallel launch share files with each other; containers are started by others.
+        apart = is_rank(order.env) or container_of(command) is not None
+        if not options.in_place and not apart:
+            self._view = self._folder / "view"
+            self._view.mkdir()
+            isolated = self._native(self._isolated(order), Stage.NATIVE)
+            why = _no_view(isolated)
+            if why is None:
+                self._extra.warnings += _dropped(isolated.first)
+                return isolated
+            self._view = None
+            self._tell(
+                f"what the program writes cannot be kept apart ({why}): it runs once more, "
+                "natively, and what it writes stays"
+            )
+        self._only_once = not options.in_place
+        repeats = 1 if self._only_once else options.repeats
+        if options.in_place:
+            self._tell("--in-place: the program may run several times; what it writes stays")
+        return self._native(order, Stage.NATIVE, repeats=repeats)
 
-    def _wants(self, collector: str) -> bool:
-        if collector in self._options.collectors:
-            return True
-        self._report(collector, "skipped", "not asked for")
-        return False
+    def _order(self, size: float | None) -> Order:
+        return self._isolated(self._plan.order(size))
+
+    def _isolated(self, order: Order) -> Order:
+        if self._view is None:
+            return order
+        return replace(order, isolated_in=str(self._view), kept=(str(self._folder),))
+
+    def _may_run_again(self, what: str) -> bool:
+        if self._only_once:
+            self._left_out.append(what)
+        return not self._only_once
+
+    def _collectors(self, stage: Stage) -> list[Collector]:
+        names = [name for name in names_of(stage) if name in self._options.collectors]
+        return [collector_of(name, self._folder) for name in names]
 
     def _report(self, name: str, status: str, detail: str) -> None:
         self._extra.reports.append(CollectorReport(name=name, status=status, detail=detail))
@@ -127,46 +161,27 @@ class _Pilot:
     def _left_s(self) -> float:
         return max(0.1, self._end - time.monotonic())
 
-    def _native(
-        self, order: Order, collectors: list[Collector], say: Say, repeats: int | None = None
-    ) -> Native:
+    def _native(self, order: Order, stage: Stage | None, repeats: int | None = None) -> Native:
         wanted = self._options.repeats if repeats is None else repeats
+        collectors = [] if stage is None else self._collectors(stage)
+        say = say_nothing if stage is None else self._say
         return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
-        """Run the program natively at another size or number of threads, without collectors."""
-        return self._native(order, [], say_nothing, repeats)
-
-    def _own_runs(self, runtime: Runtime) -> None:
-        for collector in self._collectors(Stage.OWN_RUN):
-            why = collector.probe()
-            if why is None:
-                self._own_run(collector, runtime)
-            else:
-                self._report(collector.name, "absent", why)
-
-    def _own_run(self, collector: Collector, runtime: Runtime) -> None:
-        order = replace(self._order(self._plan.main), sample=False)
-        order = collector.prepare(replace(order, time_limit_s=self._left_s()))
-        with clocked(self._say, f"a run for {collector.name}", runtime.median_s):
-            outcome = run_one(order, watch=collector.watch)
-        readings = collector.finish(outcome)
-        if outcome.succeeded and not readings.failed:
-            for name, measurement in readings.counters.items():
-                self._extra.counters.setdefault(name, measurement)
-            self._report(collector.name, "used", readings.detail)
-        else:
-            ended = "" if outcome.succeeded else f"; the run {outcome.describe()}"
-            self._report(collector.name, "failed", readings.detail + ended)
+        """Run the program natively at another size or number of threads, without counters."""
+        return self._native(order, None, repeats)
 
     def _sizes(self, native: Native) -> None:
         points: list[SizePoint] = []
+        others = [size for size in self._plan.sizes if size != self._plan.main]
+        if others and not self._may_run_again("other sizes"):
+            return
         for size in self._plan.sizes:
             runs = native
             if size != self._plan.main:
                 self._say(f"size {size:g}", len(points), len(self._plan.sizes))
                 runs = self._quietly(self._order(size))
-            memory = peak_memory(runs.first)
+            memory = runs.memory
             if runs.runtime is None:
                 self._extra.warnings.append(f"size {size:g}: the program {runs.first.describe()}")
             elif memory is not None:
@@ -182,8 +197,11 @@ class _Pilot:
         self._extra.sizes = tuple(points)
 
     def _threads(self, runtime: Runtime) -> None:
-        points = []
-        for threads in self._options.threads_sweep:
+        points: list[ScalingPoint] = []
+        sweep = self._options.threads_sweep
+        if sweep and not self._may_run_again("other numbers of threads"):
+            return
+        for threads in sweep:
             each_s = runtime.median_s * repeats_for(runtime.median_s, self._options.repeats)
             with clocked(self._say, f"{threads} threads", each_s):
                 runs = self._quietly(self._with_threads(threads))
@@ -195,20 +213,21 @@ class _Pilot:
             points.append(ScalingPoint(threads=threads, runtime_s=runs.runtime.median_s))
         self._extra.scaling = tuple(points)
 
-    def _one_thread(self, runtime: Runtime, first: ProcessResult) -> None:
-        """Time a multi-threaded program on one thread, to learn how well its threads scale.
+    def _one_thread(self, native: Native) -> None:
+        """Time a short program of several threads on one thread, to learn how well they scale.
 
         Processor time does not show this where waiting threads spin. The result is kept only if
         the program obeyed ``THREAD_VARIABLES`` and computed on one thread.
         """
-        cheap = first.cpu_s <= min(ONE_THREAD_S, self._left_s() / 4)
-        if self._options.threads_sweep or is_rank(self._options.env) or not cheap:
+        first, runtime = native.first, native.runtime
+        if runtime is None or first.threads_busy < 2 or first.cpu_s > SHORT_S:
             return
-        if first.threads_busy < 2 or ranks_of(self._plan.order(None).command, {}) > 1:
+        if self._options.threads_sweep or is_rank(self._options.env) or self._only_once:
             return
-        repeats = self._options.repeats if runtime.median_s <= SHORT_S else 1
-        with clocked(self._say, "on one thread", repeats * first.cpu_s):
-            runs = self._quietly(self._with_threads(1), repeats)
+        if first.cpu_s > self._left_s() / 4 or ranks_of(self._plan.order(None).command, {}) > 1:
+            return
+        with clocked(self._say, "on one thread", first.cpu_s):
+            runs = self._quietly(self._with_threads(1), repeats=1)
         alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
         # More than so much slower it is only on a busy machine.
         most_s = ONE_BUSY * first.threads_busy * runtime.median_s
@@ -222,8 +241,8 @@ class _Pilot:
         )
 
     def _emulated(self, first: ProcessResult) -> None:
-        tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]
-        if not tools:
+        tools = [name for name in names_of(Stage.EMULATED) if name in self._options.collectors]
+        if not self._options.count or not tools or not self._may_run_again("counting"):
             return
         if time.monotonic() >= self._end:
             self._extra.warnings.append("the time limit left nothing for the emulated run")
@@ -242,9 +261,13 @@ class _Pilot:
             settle_after_s=SETTLE_SLOWDOWN * first.cpu_s if alone else None,
             time_limit_s=self._left_s(),
         )
-        usual_s = stretch * min(budget, TOOL_START_S + SLOWDOWN * first.cpu_s)
+        usual_s = min(budget, TOOL_START_S + SLOWDOWN * first.cpu_s)
+        self._tell(
+            f"counting: one more run under emulation, about {usual_s:.0f} s of processor time, "
+            f"at most {budget:.0f} s"
+        )
         activity = f"counting, at most {budget:.0f} s of processor time"
-        with clocked(self._say, activity, usual_s, min(stretch * budget, self._left_s())):
+        with clocked(self._say, activity, stretch * usual_s, min(stretch * budget, self._left_s())):
             emulation = emulate(
                 order, tools=tools, budget_s=budget, once=is_rank(self._options.env)
             )
@@ -256,3 +279,29 @@ class _Pilot:
         self._extra.warnings += emulation.warnings
         self._extra.executed = emulation.executed
         self._extra.interrupted |= emulation.interrupted
+
+
+def _no_view(native: Native) -> str | None:
+    """Return why an isolated run does not stand for the program's own; None: it does."""
+    first = native.first
+    if first.not_isolated is not None:
+        return first.not_isolated
+    if first.written_full:
+        return "there is too little memory to hold it"
+    if first.succeeded or first.cut or native.interrupted:
+        return None
+    return f"so run, the program {first.describe()}"
+
+
+def _dropped(first: ProcessResult) -> list[str]:
+    """Return a warning that names what the program wrote; empty if nothing."""
+    if not first.written:
+        return []
+    here = f"{Path.cwd()}/"
+    names = sorted((path.removeprefix(here) for path in first.written), key=lambda n: n[:1] == "/")
+    more = len(names) - NAMED_FILES
+    named = ", ".join(names[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
+    return [
+        f"what the program wrote ({named}) is not kept, your files are as before; run it without "
+        "the pilot for its results, or with --in-place"
+    ]

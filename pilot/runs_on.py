@@ -17,7 +17,6 @@ from shutil import which
 from berth.pilot.instruction_sets import NOT_NAMED, needed, unknown
 from berth.pilot.launch import LAUNCHERS, ProcessResult
 from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
-from berth.pilot.private_folder import original
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.units import whole_number
 
@@ -49,16 +48,20 @@ def detect(
     *,
     executed: Executed = NOTHING,
     gpus_used: int = 0,
+    cores_used: int = 1,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
-    """Return the hardware that a program needs, and warnings about uncertain detections."""
+    """Return the hardware that a program needs, and warnings about uncertain detections.
+
+    ``cores_used``: how many cores its processes kept busy on average, rounded up.
+    """
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
     targets, warnings = _targets(facts, outcome, gpus_used)
     named = which(command[0], path=env.get("PATH")) or command[0]
-    own = (os.path.realpath(named), *(original(name) for name in outcome.executables))
-    sets = needed_sets(own, executed, [original(name) for name in outcome.libraries])
+    own = (os.path.realpath(named), *outcome.executables)
+    sets = needed_sets(own, executed, outcome.libraries)
     if overrides.needs:  # what the pilot cannot name, its user has named
         sets = tuple(name for name in sets if name != NOT_NAMED)
     if overrides.targets:
@@ -67,7 +70,8 @@ def detect(
         targets=targets,
         architecture=facts[0].machine if facts else platform.machine(),
         instruction_sets=needed((*sets, *overrides.needs)),
-        threads=overrides.threads or max(1, outcome.threads_busy or outcome.threads_peak),
+        threads=overrides.threads
+        or max(1, cores_used, outcome.threads_busy or outcome.threads_peak),
         ranks=overrides.ranks or ranks_of(command, env),
         gpus=gpus_used,
         container=container_of(command),

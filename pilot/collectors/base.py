@@ -36,6 +36,8 @@ class Readings:
     """False where the counters cover only a part of the program's run."""
     gpus_used: int = 0
     """Number of GPUs that the program's processes used."""
+    memory: tuple[float, float] | None = None
+    """Bytes between which the largest memory of all processes together lies, without page cache."""
     sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Instruction sets, such as ``avx2``, that were executed, by executable or library."""
     stopped: bool = False
@@ -43,14 +45,13 @@ class Readings:
 
 
 class Stage(StrEnum):
-    """The kind of pilot run that a collector needs: native, an own run, or emulated."""
+    """The kind of pilot run that a collector needs: native or emulated."""
 
     NATIVE = "native"
     """The first native run, which is timed: the collector must not slow the program down."""
-    OWN_RUN = "own run"
-    """An extra run for this collector alone."""
     EMULATED = "emulated"
-    """An extra slow run, which shares the time limit of all emulated runs."""
+    """An extra slow run, which shares the time limit of all emulated runs; only with ``--count``.
+    """
 
 
 class Collector(Protocol):

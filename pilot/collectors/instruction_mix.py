@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from berth.pilot.collectors.x86 import Kind, classify, extension_of
 from berth.pilot.emulator.tool import Segment, Segments
 from berth.pilot.objdump import disassembled
-from berth.pilot.private_folder import original
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
@@ -107,7 +106,7 @@ def mix_of(segments: Segments) -> Mix:
                 if code not in strings:
                     mix.add(classify(texts[code]), times)
         _add_strings(mix, segments[path], strings)
-        mix.sets[original(path)] = sets_of(texts[code] for code in by_code if code in texts)
+        mix.sets[path] = sets_of(texts[code] for code in by_code if code in texts)
     return mix
 
 

@@ -10,6 +10,7 @@ every program has. ``probe`` detects this with a short program, and perf is then
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from berth.pilot.catalogue import from_source
-from berth.pilot.collectors.base import Collector, Readings, Stage, measured
+from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.derive import missing
 from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.plausible import impossible
@@ -176,10 +177,9 @@ def family(cpuinfo: str) -> str | None:
 
 
 class PerfCollector(Collector):
-    """Runs the program once under ``perf stat``, which counts its processes in user mode."""
+    """Runs the program under ``perf stat``, which counts its processes in user mode."""
 
     name = "perf"
-    stage = Stage.OWN_RUN
     why_missing = "needs hardware counters: {detail}"
 
     def __init__(self, folder: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
@@ -225,7 +225,9 @@ class PerfCollector(Collector):
         events = ",".join(f"{name}:u" for name in self._events)
         perf = shutil.which("perf") or "perf"
         prefix = (perf, "stat", "-x,", "-o", str(self._output), "-e", events, "--")
-        return replace(order, command=(*prefix, *order.command))
+        # perf starts the program, so that the kernel's peak memory is at least that of perf.
+        seen_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        return replace(order, command=(*prefix, *order.command), least_seen_bytes=seen_kib * 1024)
 
     def finish(self, outcome: ProcessResult) -> Readings:
         if not self._output.exists():

@@ -23,33 +23,39 @@ IO_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class PeakMemory:
-    """Largest resident memory of the process tree in bytes, with a note on its accuracy."""
+    """Largest memory of the process tree in bytes, with a note on its accuracy."""
 
     bytes: int
     note: str | None
     is_bound: bool = False
-    """True where ``bytes`` is only an upper bound.
-
-    The kernel's peak then includes the memory of the process that started the program.
-    """
+    """True where ``bytes`` is only an upper bound: it includes the memory of the process that
+    started the program, or pages that several processes share."""
 
 
-def peak_memory(outcome: ProcessResult) -> PeakMemory | None:
-    """Return the peak resident memory of the process tree; None if unknown.
+def peak_memory(
+    outcome: ProcessResult, group: tuple[float, float] | None = None
+) -> PeakMemory | None:
+    """Return the peak memory of the process tree; None if unknown.
 
-    It is the larger of two values: ``ru_maxrss``, which is exact for the largest single process but
-    never below the memory of the process that forked it, and the sampled sum over all processes.
+    Of one process it is ``ru_maxrss``, which is exact but never below the memory of the process
+    that forked it. Of several it is that of their control group, where the program had one:
+    ``group`` has the bytes between which it lies, and within these the sum of the processes' own
+    peaks decides. Without a group that sum is an upper bound.
     """
     exact = int(outcome.usage.get("ru_maxrss", 0))
-    summed = outcome.rss_peak if outcome.processes_peak > 1 or not exact else 0
-    best = max(exact, summed)
-    if best == 0:
+    if outcome.processes_peak > 1 or not exact:
+        if group is not None:
+            low, high = group
+            together = int(min(max(outcome.hwm_sum_peak or high, low), high))
+            return PeakMemory(max(exact, together), None)
+        if outcome.hwm_sum_peak > exact:
+            apart = "an upper bound: the sum of what each process had at most, without a group"
+            return PeakMemory(outcome.hwm_sum_peak, apart, is_bound=True)
+    if exact == 0:
         return None
-    if best > exact:
-        return PeakMemory(best, "the sum over several processes, " + SAMPLED)
     low = exact <= outcome.rss_floor
     note = "an upper bound: the program is too small to tell" if low else None
-    return PeakMemory(best, note, is_bound=low)
+    return PeakMemory(exact, note, is_bound=low)
 
 
 class ProcCollector(Collector):

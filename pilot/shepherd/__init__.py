@@ -16,6 +16,7 @@ program's own output goes through a pipe to the shepherd's standard error, up to
 ``forward_bytes``.
 
 ``run`` starts and ends the program, ``tree`` samples its processes, ``threads`` tells how many of
-their threads computed, and ``proc`` reads /proc. All import only the standard library, and each
-other by relative names: in the shepherd's process this package is called ``shepherd``.
+their threads computed, ``isolation`` drops what an isolated program writes, and ``proc`` reads
+/proc. All import only the standard library, and each other by relative names: in the shepherd's
+process this package is called ``shepherd``.
 """

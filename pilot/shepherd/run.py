@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any
 
+from .isolation import Isolation
 from .proc import (
     TICKS_PER_S,
     descendants_of,
@@ -67,8 +68,10 @@ class Output:
         self.tail = (self.tail + chunk)[-self.tail_bytes :]
 
 
-def start(order: dict[str, Any], output_end: int) -> tuple[int, dict[str, Any]]:
-    """Fork and exec the program in its own session.
+def start(
+    order: dict[str, Any], output_end: int, view: Isolation | None
+) -> tuple[int, dict[str, Any]]:
+    """Fork and exec the program in its own session, in ``view`` if it is isolated.
 
     Returns the pid, and what the child had used when it called exec: ``monotonic_s``, ``usage``
     and the nanoseconds that it had run and waited, or else ``problem``, the reason why exec failed
@@ -79,7 +82,7 @@ def start(order: dict[str, Any], output_end: int) -> tuple[int, dict[str, Any]]:
     pid = os.fork()
     if pid == 0:
         try:
-            _become_program(order, output_end, shepherd, report_write)
+            _become_program(order, output_end, view, shepherd, report_write)
         except OSError as error:
             _report(report_write, problem=f"{error.errno} {error.strerror}")
         except BaseException as error:
@@ -94,7 +97,9 @@ def _report(descriptor: int, **values: Any) -> None:
     write_all(descriptor, json.dumps(values).encode() + b"\n")
 
 
-def _become_program(order: dict[str, Any], output_end: int, shepherd: int, report: int) -> None:
+def _become_program(
+    order: dict[str, Any], output_end: int, view: Isolation | None, shepherd: int, report: int
+) -> None:
     os.setsid()
     niceness = os.nice(order["nice"])
     try:
@@ -103,8 +108,8 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int, repor
             group.write(str(niceness))
     except OSError:
         pass
-    if order["cgroup"]:
-        with open(f"{order['cgroup']}/cgroup.procs", "w", encoding="ascii") as procs:
+    for folder in order["groups"]:
+        with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as procs:
             procs.write("0")
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != shepherd:
@@ -116,7 +121,9 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int, repor
     os.dup2(stdin, 0)
     os.dup2(output_end, 1)
     os.dup2(output_end, 2)
-    if order["cwd"]:
+    if view is not None:
+        view.enter(order["cwd"] or os.getcwd())
+    elif order["cwd"]:
         os.chdir(order["cwd"])
     used, clock = resource.getrusage(resource.RUSAGE_SELF), schedstat("/proc/self/schedstat")
     usage = {name: getattr(used, name) for name in SUMMED}
@@ -150,6 +157,13 @@ class SupervisedRun:
         # The ru_maxrss of a forked child starts at the resident memory of its parent, not at the
         # parent's ru_maxrss (which is inherited through exec).
         floor = numbers_of(read_file("/proc/self/status")).get("VmHWM", 0) * 1024
+        floor = max(floor, self.order["least_seen_bytes"])
+        view = None
+        if self.order["isolated_in"]:
+            try:
+                view = Isolation(self.order["isolated_in"], self.order["kept"])
+            except OSError as error:
+                return {"not_isolated": f"{error.filename}: {error.strerror}"}
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -158,7 +172,7 @@ class SupervisedRun:
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         before = machine_ticks()
         self.own_wait_ns = schedstat("/proc/self/schedstat")[1]
-        self.root, begin = start(self.order, out_write)
+        self.root, begin = start(self.order, out_write, view)
         os.close(out_write)
         if "problem" in begin:
             os.wait4(self.root, 0)
@@ -173,7 +187,10 @@ class SupervisedRun:
         after = machine_ticks()
         self.ticks = {key: after[key] - before[key] for key in after if key in before}
         leftover = self._end_the_rest()
-        return self._answer(floor, leftover)
+        answer = self._answer(floor, leftover)
+        if view is not None:
+            answer |= {"written": view.written(), "written_full": view.is_full()}
+        return answer
 
     def _until_root_is_gone(self) -> None:
         limit = self.order["time_limit_s"]
@@ -329,6 +346,7 @@ class SupervisedRun:
             "rss_floor": floor,
             "rss_peak": tree.rss_peak,
             "hwm_peak": tree.hwm_peak,
+            "hwm_sum_peak": tree.hwm_sum_peak,
             "page_tables_peak": tree.page_tables_peak,
             "threads_peak": tree.threads_peak,
             "processes_peak": tree.processes_peak,
@@ -339,6 +357,7 @@ class SupervisedRun:
             "seen_late_s": self.seen_late_s,
             "first_thread_s": tree.threads.first_thread_s(),
             "processes_busy": tree.threads.processes_busy,
+            "cores_wanted": tree.threads.cores_wanted(),
             "blocked_s": tree.threads.blocked_s,
             "machine_s": {key: ticks / TICKS_PER_S for key, ticks in self.ticks.items()},
             "samples": tree.samples,

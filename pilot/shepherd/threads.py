@@ -63,6 +63,10 @@ class Threads:
         self.last: Look = NO_LOOK
         self.processes_busy = 0
         """Largest number of processes that were runnable between the same two samples."""
+        self.runnable = 0
+        """Number of threads of all processes that ran or waited for a processor at this sample."""
+        self.looked_s = self.wanted_s = 0.0
+        """Time between samples, and its sum over the threads that were runnable then."""
         self.blocked_s = 0.0
         """Time for which no thread of any process ran or waited for a processor, as far as seen."""
         self.ages: dict[tuple[int, str], int] = {}
@@ -95,6 +99,7 @@ class Threads:
                 self.times[pid, name] = clock
                 fields = stat_fields(f"/proc/{pid}/task/{name}/stat")
                 asleep &= fields[:1] != ["R"]
+                self.runnable += fields[:1] == ["R"]
                 if age := age_of(fields):
                     self.ages[pid, name] = age
         return asleep
@@ -105,6 +110,7 @@ class Threads:
         ``children_ended``: a number for each process that changes when it has waited for a child;
         ``asleep``: whether no thread wants a processor now.
         """
+        runnable_now, self.runnable = self.runnable, 0
         runnable = dict.fromkeys(children_ended, 0)
         for (pid, _), (ran, waited) in self.times.items():
             if pid in runnable:
@@ -114,6 +120,8 @@ class Threads:
         if not before:
             return
         elapsed_ns = (now_s - before_s) * 1e9
+        self.looked_s += elapsed_ns / 1e9
+        self.wanted_s += runnable_now * elapsed_ns / 1e9
         changes = [ns - before.get(pid, 0) for pid, ns in runnable.items()]
         self.processes_busy = max(
             self.processes_busy, sum(change * BUSY_SHARE >= elapsed_ns for change in changes)
@@ -168,6 +176,10 @@ class Threads:
             for pid, looks in self.together.items()
             for names in looks
         )
+
+    def cores_wanted(self) -> float:
+        """Return how many threads of all processes were runnable on average; 0: unknown."""
+        return self.wanted_s / self.looked_s if self.looked_s else 0.0
 
     def busiest_process_s(self) -> float:
         """Return the largest processor time in seconds of one process; 0: unknown."""

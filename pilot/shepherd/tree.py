@@ -24,6 +24,7 @@ class Tree:
         self.cost_s = 0.0
         self.rss_peak = 0
         self.hwm_peak = 0
+        self.hwm_sum_peak = 0
         self.page_tables_peak = 0
         self.threads_peak = 1
         self.processes_peak = 1
@@ -48,7 +49,7 @@ class Tree:
         """Sample every process of the tree once; return how long the sampling took in seconds."""
         before = time.perf_counter()
         slow = before >= self.next_slow
-        rss = page_tables = files = processes = 0
+        rss = hwm = page_tables = files = processes = 0
         children_ended: dict[int, int] = {}
         asleep = True
         for pid in descendants_of(os.getpid()):
@@ -57,6 +58,7 @@ class Tree:
                 continue
             processes += 1
             rss += status["VmRSS"] * 1024
+            hwm += status.get("VmHWM", 0) * 1024
             page_tables += status.get("VmPTE", 0) * 1024
             self.hwm_peak = max(self.hwm_peak, status.get("VmHWM", 0) * 1024)
             self.threads_peak = max(self.threads_peak, status.get("Threads", 1))
@@ -68,6 +70,7 @@ class Tree:
         self.threads.look(before, children_ended, asleep=asleep)
         self.samples += 1
         self.rss_peak = max(self.rss_peak, rss)
+        self.hwm_sum_peak = max(self.hwm_sum_peak, hwm)
         self.page_tables_peak = max(self.page_tables_peak, page_tables)
         self.processes_peak = max(self.processes_peak, processes)
         self.files_peak = max(self.files_peak, files)

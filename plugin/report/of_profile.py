@@ -69,32 +69,57 @@ PROFILES: tuple[Column[Profile], ...] = (
 """The columns of a table of Profiles."""
 
 
-def profile_report(profile: Profile) -> Report:
-    """Return the report of one Profile: counters by group, then runtime, memory and warnings."""
+def profile_report(
+    profile: Profile, *, counters: bool = False, cost_s: float | None = None
+) -> Report:
+    """Return the report of one Profile: what it takes, what limits it, and warnings.
+
+    ``counters``: with the table of counters, by group; ``cost_s``: processor time in seconds that
+    the pilot took, None: not known.
+    """
     rows = [
         _Counted(name, entry.unit, title, measurement)
         for group, title in GROUPS.items()
         for name, entry in BY_NAME.items()
-        if entry.group == group
+        if counters
+        and entry.group == group
         and (measurement := profile.counters.get(name)) is not None
         and measurement.quality is not Quality.MISSING
     ]
     parts = [Part("", tables=[Table("Counters", COUNTERS, rows)])] if rows else []
-    facts = Part("", facts=list(profile_facts(profile)))
+    facts = Part("", facts=[*profile_facts(profile), *_cost(profile, cost_s)])
     return Report(f"{profile.name} on {profile.platform}", "", [*parts, facts])
 
 
+def _cost(profile: Profile, cost_s: float | None) -> Iterator[tuple[str, str]]:
+    own_s = profile.value("cpu_time_s")
+    if cost_s is not None:
+        times = f", {cost_s / own_s:.1f} times the program's" if own_s else ""
+        yield "cost", f"{format_seconds(cost_s)} of processor time for this pilot{times}"
+
+
 def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield pairs of name and text: runtimes, memory, hardware targets, unmeasured counters,
-    warnings."""
+    """Yield pairs of name and text: time, cores, memory, hardware, warnings."""
     runtime, runs_on = profile.runtime, profile.runs_on
+    own_s = profile.value("cpu_time_s")
     if runtime is not None:
         spread, runs = format_seconds(runtime.spread_s), counted(len(runtime.repeats_s), "run")
-        yield "runtime", f"{format_seconds(runtime.median_s)} (spread {spread}, {runs})"
+        yield "time", f"{format_seconds(runtime.median_s)} (spread {spread}, {runs})"
+    elif profile.runtime_at_least_s is not None:
+        yield "time", f"at least {format_seconds(profile.runtime_at_least_s)}: it was cut there"
+    if own_s:
+        took_s = profile.runtime_at_least_s if runtime is None else runtime.median_s
+        used = f", {own_s / took_s:.2g} cores used" if took_s else ""
+        yield "", f"{format_seconds(own_s)} of processor time{used}"
     if (peak := profile.peak_memory_bytes) is not None:
         yield "memory", f"{_memory(peak, profile)} of the host"
     if on_gpus := profile.value("gpu_memory_bytes"):
         yield "", f"{format_bytes(on_gpus)} of the GPUs"
+    moved = [profile.value(name) for name in ("io_bytes_read", "io_bytes_written")]
+    if any(moved):
+        yield "files", "{} read, {} written".format(*(format_bytes(each or 0.0) for each in moved))
+    if (limit := limited_by(profile)) is not None:
+        yield "limited by", limit
     kinds = ", ".join(target.value for target in runs_on.targets)
     extensions = "".join(
         f" {'and unknown instructions' if name == NOT_NAMED else name}"
@@ -112,13 +137,43 @@ def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "threads", f"{step.threads}: {format_seconds(step.runtime_s)}"
     if profile.one_thread_s is not None:
         yield "threads", f"1: {format_seconds(profile.one_thread_s)}"
-    used = [collector.name for collector in profile.collectors if collector.status == "used"]
-    yield "measured", f"by {', '.join(used) or 'nothing'}"
+    used_names = [c.name for c in profile.collectors if c.status == "used"]
+    numbers = counted(_known_counters(profile), "counter")
+    yield "measured", f"{numbers} by {', '.join(used_names) or 'nothing'} (--counters shows them)"
     for collector in profile.collectors:
-        if collector.status in ("absent", "failed"):
+        if collector.status in ("absent", "failed") and collector.name not in _OFTEN_ABSENT:
             yield collector.status, f"{collector.name}: {collector.detail}"
     said = {f"{c.name}: {c.detail}" for c in profile.collectors if c.status == "failed"}
     yield from (("warning", text) for text in profile.warnings if text not in said)
+
+
+_OFTEN_ABSENT = frozenset(("perf", "nvml"))
+"""Collectors that most machines lack; the Profile says why."""
+_WAITING, _OF_MEMORY = 0.5, 0.2
+"""A program waits if it keeps less than this share of a core busy; it is limited by main memory if
+its misses of the last cache take at least this share of its time."""
+_MISS_S = 80e-9
+"""Typical time of a miss of the last cache."""
+_IO_BYTES_PER_S = 20e6
+"""A program that waits and moves at least so many bytes to or from storage waits for them."""
+
+
+def limited_by(profile: Profile) -> str | None:
+    """Return what limits a program: waiting, files, memory or compute; None: not known.
+
+    Without counts, memory and compute are not told apart.
+    """
+    runtime, own_s = profile.runtime, profile.value("cpu_time_s")
+    if runtime is None or own_s is None:
+        return None
+    if own_s < _WAITING * runtime.median_s:
+        stored = (profile.value(f"storage_bytes_{way}") or 0.0 for way in ("read", "written"))
+        is_io = sum(stored) >= _IO_BYTES_PER_S * runtime.median_s
+        return "files (it waits for storage)" if is_io else "waiting (for time, network or others)"
+    misses = profile.value("llc_load_misses")
+    if misses is None:
+        return "compute or memory (--count tells them apart)"
+    return "memory" if misses * _MISS_S >= _OF_MEMORY * own_s else "compute"
 
 
 def _memory(peak: float, of: Profile | SizePoint) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from berth.pilot.errors import BerthError, ToolMissing
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import MOST_SHOWN_FACTOR, format_bytes, format_seconds
 
 SHORT = 24
 """Cells up to this many characters are not broken into several lines, such as dates and names."""
@@ -89,10 +89,14 @@ def interval(
     unit: str = "s",
     kind: Any = None,
 ) -> Column[R]:
-    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` formats one number."""
+    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` formats one number. Wider than
+    a factor of ``MOST_SHOWN_FACTOR``: ``not known``."""
 
     def text(known: Any) -> str:
-        low, mid, high = map(write, ends_of(known))
+        ends = ends_of(known)
+        if ends[2] > MOST_SHOWN_FACTOR * ends[1] > 0:
+            return "not known"
+        low, mid, high = map(write, ends)
         return f"{mid} ({low} to {high})"
 
     return Column(title, key, value, text, unit, ends=THREE, kind=kind)

@@ -162,7 +162,7 @@ def pilot_script(
     berth: str,
     profile: Path,
     run_options: Sequence[str],
-    count_options: Sequence[str] | None = (),
+    count_options: Sequence[str] | None = None,
     deliver_options: Sequence[str],
 ) -> str:
     """Return the pilot job's shell script: measure the program, then deliver the profile even if

@@ -259,9 +259,13 @@ class SlurmPilot:
         ]
         if self._options["size"] is not None:
             words.append(f"--size={self._options['size']}")
+        if self._options["count"]:
+            words.append("--count")
         return words
 
-    def _count_options(self) -> list[str]:
+    def _count_options(self) -> list[str] | None:
+        if not self._options["count"]:
+            return None
         return [f"--time-limit={(self._pilot_s - TAIL_S) / 2:g}"]
 
     def _deliver_options(self, index: int) -> list[str]:

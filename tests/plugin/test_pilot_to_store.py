@@ -19,7 +19,7 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.pilot.this_machine import platform_of_this_machine
 from berth.predictor.hardware import platforms as catalogue
 
-QUICK = ("--no-emulation", "--repeats", "1", "--quiet")
+QUICK = ("--repeats", "1", "--quiet")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def run(site: Harbour, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="nothing counts instructions here")
 def test_a_run_is_in_the_store_at_once_and_the_daemon_knows_it(site: Harbour, run) -> None:
     daemon = site.start()
-    words = ("--name", "app", "--repeats", "1", "--quiet", "--json", "--", "/bin/ls", "/")
+    words = ("--count", "--name", "app", *QUICK, "--json", "--", "/bin/ls", "/")
     done = run("pilot", "run", "--store", *words)
     assert done.exit_code == 0, (done.output, done.exception)
     assert json.loads(done.stdout)["name"] == "app"

@@ -24,12 +24,12 @@ from berth.predictor.families.program.estimate import (
     LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
     LogEstimate,
-    counting_error,
     estimate,
 )
-from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.predictor import Predictor, too_wide
 from berth.predictor.families.program.problem_size import at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
+from berth.predictor.families.program.work import counting_error
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Allocation
 from lab.kernels.examples import read_examples
@@ -378,3 +378,33 @@ def test_misses_of_a_stream_cost_at_most_its_processor_time() -> None:
         update={"counters": {**known.counters, **misses, "cpu_time_s": cpu_time}}
     )
     assert counting_error(doubtful) == pytest.approx(0.2, rel=0.01)
+
+
+def with_unseen_misses(known: Profile) -> Profile:
+    """What a pilot writes of a program whose code no window saw: errors of many times the value."""
+    unseen = {
+        name: m.model_copy(update={"standard_error": 50.0 * (m.value or 0.0) + 1e9})
+        for name, m in known.counters.items()
+        if name.endswith("_misses")
+    }
+    cpu_time = known.counters["llc_load_misses"].model_copy(update={"value": 1.0})
+    return known.model_copy(
+        update={"counters": {**known.counters, **unseen, "cpu_time_s": cpu_time}}
+    )
+
+
+def test_what_no_window_saw_costs_at_most_the_time_that_was_measured() -> None:
+    known, shipped = profile(), platforms.shipped()
+    unseen = with_unseen_misses(known)
+    assert counting_error(unseen) == 1.0
+    home, target = shipped[known.platform], shipped["rome-7742"]
+    sure, unsure = (
+        Predictor.load().predict(each, target, reference=home) for each in (known, unseen)
+    )
+    assert sure.runtime_s.high < unsure.runtime_s.high < 2 * sure.runtime_s.high
+    assert unsure.abstained == sure.abstained
+
+
+def test_an_interval_wider_than_a_factor_of_a_hundred_has_no_numbers() -> None:
+    assert too_wide(math.log(30.0)) == "the interval is too wide: a factor 30 each way"
+    assert too_wide(20.0) == "its time there is not known to within a factor of 100"

@@ -140,7 +140,7 @@ def test_every_rank_is_measured_and_two_are_counted_in_a_second_launch(
     Path(fake_berth).write_text(
         said.replace("while [", '[ "$2" = ranks ] && { [ $# -gt 5 ] || echo 2; exit 0; }\nwhile [')
     )
-    printed, calls = launched(tmp_path, fake_berth)
+    printed, calls = launched(tmp_path, fake_berth, count_options=[])
     assert printed == "".join(f"rank {r}: it's one\n" for r in range(3))
     run, ranks, first, second, counted, deliver = calls
     assert "<--repeats><1>" in run
@@ -177,7 +177,7 @@ def test_a_rank_that_cannot_be_started_is_said(tmp_path: Path) -> None:
 
 
 def test_without_a_second_launch_nothing_is_counted(tmp_path: Path, fake_berth: str) -> None:
-    _, calls = launched(tmp_path, fake_berth, count_options=None)
+    _, calls = launched(tmp_path, fake_berth)
     assert ["run" in c or "ranks" in c or "deliver" in c for c in calls] == [True, True, True]
 
 

@@ -104,7 +104,7 @@ def test_every_rank_of_a_launch_is_measured_and_two_stand_for_all(
         f"until [ $(cat {ranks}/[012] 2>/dev/null | wc -l) -ge $((3 * n)) ]; do sleep 0.05; done\n"
     )
     program.chmod(0o755)
-    found = submit(slurm, site, "--name", "mpi", "-n", "3", "--", str(program))
+    found = submit(slurm, site, "--count", "--name", "mpi", "-n", "3", "--", str(program))
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "COMPLETED", log_of(found)
     assert {path.name: path.read_text() for path in ranks.iterdir()} == dict.fromkeys(
         "012", "x\nx\n"
@@ -126,7 +126,7 @@ def test_pilots_on_several_numbers_of_nodes_are_one_workload(
     program = slurm.work / "share.sh"
     program.write_text("#!/bin/sh\nsleep $(expr 8 / ${SLURM_JOB_NUM_NODES:-1} | sed 's/^/0./')\n")
     program.chmod(0o755)
-    options = ("--name", "share", "--nodes", "1,2", *QUICK, "--repeats", "1")
+    options = ("--name", "share", "--nodes", "1,2", *QUICK)
     found = submit(slurm, site, *options, "--", str(program))
     assert len(found["pilot_jobs"]) == 2
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "COMPLETED"

@@ -139,7 +139,7 @@ def cases(folder: Path) -> dict[str, Case]:
             stand_ins.node,
         ),
         "pilot-run": Case(
-            ("pilot", "run", "--no-emulation", "--quiet", "--json", "--", "true"),
+            ("pilot", "run", "--quiet", "--json", "--", "true"),
             slow=True,
         ),
         "pilot-submit": Case(

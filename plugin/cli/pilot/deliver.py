@@ -17,6 +17,7 @@ import click
 from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
+from berth.pilot.units import format_seconds
 from berth.plugin.cli.options import PATH
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import Installation
@@ -28,6 +29,7 @@ from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import leave_for_collection
 from berth.plugin.workloads.filing import add_workload, check_name, with_nodes
 from berth.plugin.workloads.names import caller, own_name
+from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)
@@ -179,7 +181,7 @@ class Destination:
             )
             return (
                 f"{name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
-                f"your jobs name it: --comment=berth:{profile.name}"
+                f"{fastest(forecast)}your jobs name it: --comment=berth:{profile.name}"
             )
         forecast = add_workload(
             self.store,
@@ -192,8 +194,23 @@ class Destination:
         )
         return (
             f"{profile.name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
-            f"jobs name it: --comment=berth:{profile.name}"
+            f"{fastest(forecast)}jobs name it: --comment=berth:{profile.name}"
         )
+
+
+def fastest(forecast: Forecast) -> str:
+    """Return words on the platform where a program is predicted to be fastest, with as many cores
+    as it used; empty where no prediction can be acted on."""
+    used = forecast.gpus or forecast.threads * forecast.ranks
+    usable = [
+        prediction
+        for curve in forecast.curves.values()
+        if (prediction := curve.nearest(used)).abstained is None
+    ]
+    if not usable:
+        return ""
+    best = min(usable, key=lambda prediction: prediction.runtime_s.mid)
+    return f"fastest on {best.platform} ({format_seconds(best.runtime_s.mid)}); "
 
 
 def destination(name: str, installation: Installation, *, replace: bool) -> Destination:

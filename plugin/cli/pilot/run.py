@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
+import stat
+import struct
+import sys
+import termios
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from berth.pilot.collectors.base import Stage
-from berth.pilot.collectors.registry import COLLECTORS, names_of
+from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.options import PilotOptions, make_plan
@@ -53,7 +58,12 @@ TARGETS = Listed("targets", Target)
 @click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
 @click.option("--sizes", type=NUMBERS, default=(), help="Also time these sizes, as 100,200,400.")
 @click.option("--threads-sweep", type=COUNTS, default=(), help="Also time with 1,2,4 threads.")
-@click.option("--repeats", default=3, help="Native runs; fewer of long ones, or if two agree.")
+@click.option("--repeats", type=int, help="Native runs [default: 2 of under 10 s, else 1].")
+@click.option(
+    "--count",
+    is_flag=True,
+    help="Also count instructions and misses, under emulation: some 5 times its processor time.",
+)
 @click.option("--time-limit", "time_limit_s", default=600.0, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
@@ -72,7 +82,6 @@ TARGETS = Listed("targets", Target)
     default=(),
     help=f"Only these of {','.join(COLLECTORS.own())}.",
 )
-@click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
 @click.option("--runs-on", type=TARGETS, default=(), help="Say what it runs on: cpu, cuda, hip.")
 @click.option("--needs", type=WORDS, default=(), help="Instruction sets that it needs, as avx512f.")
 @click.option("--threads", type=POSITIVE, help="Threads that it uses.")
@@ -86,8 +95,9 @@ TARGETS = Listed("targets", Target)
 @click.option(
     "--in-place",
     is_flag=True,
-    help="Run in the working folder itself, several times, not in private copies of it.",
+    help="What it writes stays, however often it runs; else it runs where its writes are dropped.",
 )
+@click.option("--counters", is_flag=True, help="Also show the table of counters.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the program's output.")
 @click.option(
     "--store",
@@ -109,13 +119,13 @@ def run(
     output: Path | None,
     json_: bool,
     collectors: tuple[str, ...],
-    no_emulation: bool,
     runs_on: tuple[Target, ...],
     needs: tuple[str, ...],
     threads: int | None,
     ranks: int | None,
     follows_shape: bool,
     quiet: bool,
+    counters: bool,
     to_store: bool,
     replaces: bool,
     site_file: Path | None,
@@ -123,13 +133,10 @@ def run(
 ) -> None:
     """Run COMMAND here, measure it, and describe it in a Profile.
 
-    The command's output goes to standard error; the table of counters (or --json) to standard
-    output. Exit status 1 when the command failed: what was measured until then is kept.
+    The command's output goes to standard error; the result (or --json) to standard output. Exit
+    status 1 when the command failed: what was measured until then is kept.
     """
     chosen = collectors or tuple(COLLECTORS.load_all())
-    if no_emulation:
-        emulators = names_of(Stage.EMULATED)
-        chosen = tuple(word for word in chosen if word not in emulators)
     options = PilotOptions(
         command=command,
         platform=platform,
@@ -144,14 +151,17 @@ def run(
     home = _home(options, site_file, replace=replaces) if to_store else None
     if home is not None and home.site is not None and platform == UNNAMED_PLATFORM:
         options = replace(options, platform=_named_here(home.site))
+    if options.stdin is None and _gets_input():
+        click.echo("standard input is not passed on to the program: --stdin FILE is", err=True)
     with progress() as say:
-        profile = run_pilot(options, say)
+        profile = run_pilot(options, say, lambda sentence: click.echo(sentence, err=True))
     if output is not None:
         keep(output, profile)
     if json_:
         click.echo(to_json(profile), nl=False)
     else:
-        click.echo(report_text(profile_report(profile)))
+        report = profile_report(profile, counters=counters, cost_s=_processor_s())
+        click.echo(report_text(report))
         if output is not None:
             click.echo(f"\nwritten to {output}")
     if home is not None and profile.complete:
@@ -160,6 +170,22 @@ def run(
         if home is not None:
             click.echo("not added to the store: the run did not complete", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _gets_input() -> bool:
+    """Return whether standard input is a pipe with something in it, or a file that is not empty."""
+    try:
+        status = os.fstat(sys.stdin.fileno())
+        waiting = struct.unpack("i", fcntl.ioctl(sys.stdin, termios.FIONREAD, bytes(4)))[0]
+    except (OSError, ValueError):
+        return False
+    return waiting > 0 and (stat.S_ISFIFO(status.st_mode) or stat.S_ISREG(status.st_mode))
+
+
+def _processor_s() -> float:
+    """Return the processor time in seconds of this process and of all that it started."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> Destination:

@@ -59,6 +59,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--qos", help="Quality of service.")
 @click.option("--pilot-time", default="30m", help="Time limit of the pilot job.")
 @click.option("--size", help="See berth pilot run.")
+@click.option("--count", is_flag=True, help="See berth pilot run.")
 @click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
 @click.option("--json", "json_", is_flag=True, help="Print the job ids as JSON.")
 def submit(command: tuple[str, ...], **options: Any) -> None:
@@ -69,7 +70,8 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     place by then, and runs where it was asked if the pilot fails for any reason.
 
     COMMAND may begin with srun, mpirun or mpiexec: every rank's time and memory is then measured
-    in one launch, and two ranks are counted in a second one. Several --nodes: a pilot job each.
+    in one launch. With --count two ranks are counted in a second one. Several --nodes: a pilot job
+    each.
     """
     site = load_site(options["site_file"])
     plan = open_scheduler(site).plan_pilot(site, command, options)

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.pilot.catalogue import REQUIRED
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
@@ -30,6 +29,7 @@ from berth.predictor.families.program.bundle import Calibration, Labelled, OwnTi
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.moved import MovedTime, moved_between_cpus
 from berth.predictor.families.program.reading import ProgramReading, RateTable
+from berth.predictor.families.program.work import counting_error
 from berth.predictor.hardware.ceilings import Allocation
 
 NEW_PLATFORM_WIDENING = 1.5
@@ -130,7 +130,7 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        self._counting = NORMAL_90 * counting_error(reading.profile)
+        self._counting = math.log1p(NORMAL_90 * counting_error(reading.profile))
         self._shares = Shares.of(reading.roofs)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
@@ -186,7 +186,7 @@ class _Program:
         return self._by_own_time(corrected, _basis(entry, abs(math.log2(more_cores))))
 
     def _by_own_time(self, moved: MovedTime, basis: Basis) -> LogEstimate:
-        half_width = math.hypot(NORMAL_90 * moved.deviation, self._counting)
+        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.counting_width)
         return LogEstimate(
             moved.log_time,
             max(LEAST_LOG_WIDTH, half_width),
@@ -249,36 +249,6 @@ def _with_noise(estimated: LogEstimate, profile: Profile) -> LogEstimate:
         log_width=math.hypot(estimated.log_width, NORMAL_90 * noise),
         own_log_width=estimated.log_width if own is None else own,
     )
-
-
-MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9, "instructions": 0.5e-9,
-          "loads": 1e-9, "stores": 1e-9}  # fmt: skip
-"""Upper estimates of the seconds that a miss, instruction or access costs, by the beginning of its
-counter's name."""
-
-
-def counting_error(profile: Profile) -> float:
-    """Return the relative standard error of the predicted time by those of its counted work.
-
-    The work costs at most ``MISS_S`` each, and all of it together at most the processor time: a
-    stream's misses overlap. The result is at most the largest relative error of a counter; 0: no
-    counter has a standard error.
-    """
-    doubtful = {
-        name: m
-        for name, m in profile.counters.items()
-        if (name in REQUIRED or name.endswith("_misses")) and m.standard_error and m.value
-    }
-    relative = {name: (m.standard_error or 0.0) / (m.value or 1.0) for name, m in doubtful.items()}
-    largest = max(relative.values(), default=0.0)
-    busy_s = profile.value("cpu_time_s") or 0.0
-    if not busy_s:
-        return largest
-    costs_s = {
-        name: MISS_S.get(name.split("_")[0], 0.0) * (m.value or 0.0) for name, m in doubtful.items()
-    }
-    error_s = math.hypot(*(costs_s[name] * relative[name] for name in doubtful))
-    return min(largest, error_s / max([busy_s, *costs_s.values()]))
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:

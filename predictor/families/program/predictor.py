@@ -16,6 +16,7 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.pilot.units import MOST_SHOWN_FACTOR
 from berth.predictor.core.family import FamilyForecast
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
@@ -265,6 +266,13 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
     return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
 
 
+def too_wide(log_width: float) -> str:
+    """Return the sentence on an interval with this half width in log, in which nobody can act."""
+    if log_width > math.log(MOST_SHOWN_FACTOR):
+        return f"its time there is not known to within a factor of {MOST_SHOWN_FACTOR:.0f}"
+    return f"the interval is too wide: a factor {math.exp(log_width):.0f} each way"
+
+
 def _prediction(
     reading: ProgramReading,
     point: Allocation,
@@ -280,8 +288,7 @@ def _prediction(
     runtime = around(math.exp(estimated.log_time), estimated.log_width)
     abstained = None if estimated.basis is Basis.MEASURED else doubt
     if abstained is None and estimated.log_width > math.log(WIDEST_USEFUL_FACTOR):
-        factor = math.exp(min(estimated.log_width, 50.0))
-        abstained = f"the interval is too wide: a factor {factor:.0f} each way"
+        abstained = too_wide(estimated.log_width)
     share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
     return Prediction(
         workload=reading.profile.name,

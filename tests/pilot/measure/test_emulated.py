@@ -274,7 +274,7 @@ def test_where_the_tool_cannot_run_the_pilot_measures_natively_and_says_why(
         arm = os.uname_result(("Linux", "node", "6.1", "1", "aarch64"))
         monkeypatch.setattr(os, "uname", lambda: arm)
     command = ("/bin/sh", "-c", "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done")
-    profile = run_pilot(PilotOptions(command, dict(os.environ), repeats=1))
+    profile = run_pilot(PilotOptions(command, dict(os.environ), repeats=1, count=True))
     [report] = [r for r in profile.collectors if r.name == "emulator"]
     assert report.status == "absent"
     assert report.detail.startswith(said)

@@ -171,9 +171,15 @@ def test_peak_memory_does_not_include_that_of_the_caller(program: Program) -> No
 
 
 def test_peak_memory_is_the_sum_over_processes_at_once(program: Program) -> None:
-    peak = peak_memory(run_one(order(program("pair"), "40")))
-    assert peak is not None
-    assert 80 * MIB <= peak.bytes < 90 * MIB
+    outcome = run_one(order(program("pair"), "40"))
+    bound = peak_memory(outcome)
+    assert bound is not None
+    assert 80 * MIB <= bound.bytes < 90 * MIB
+    assert bound.is_bound
+    exact = peak_memory(outcome, (81.0 * MIB, 82.0 * MIB))
+    assert exact is not None
+    assert 81 * MIB <= exact.bytes <= 82 * MIB
+    assert not exact.is_bound
 
 
 def test_io_and_faults_of_children_are_counted(work: Path) -> None:
@@ -255,7 +261,8 @@ def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> Non
         "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
         "sample": False, "time_limit_s": None, "cpu_limit_s": None, "stop_file": None,
         "end_file": None,
-        "cut_grace_s": 1.0, "leftover_grace_s": 0.1, "nice": 0, "cgroup": None,
+        "cut_grace_s": 1.0, "leftover_grace_s": 0.1, "nice": 0, "groups": [],
+        "isolated_in": None, "kept": [], "least_seen_bytes": 0,
     }  # fmt: skip
     shepherd = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SHEPHERD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -36,12 +36,12 @@ def profile_of(*arguments: str) -> Profile:
 def test_a_program_becomes_a_profile_with_real_counters(
     program: Program, work: Path, valgrind: None
 ) -> None:
-    done = berth("-o", "triad.json", "--", program("triad"), "20000")
+    done = berth("--count", "--counters", "-o", "triad.json", "--", program("triad"), "20000")
     assert done.returncode == 0, done.stderr
     profile = read_json(work / "triad.json", Profile)
     assert profile.complete
     assert profile.runtime is not None
-    assert len(profile.runtime.repeats_s) == 3
+    assert len(profile.runtime.repeats_s) == 2
     assert set(profile.counters) == set(BY_NAME)
     assert profile.value("fp64_ops") == pytest.approx(160_000, rel=0.01)
     assert profile.counters["fp64_ratio"].quality is Quality.DERIVED
@@ -50,21 +50,23 @@ def test_a_program_becomes_a_profile_with_real_counters(
     assert {report.name for report in profile.collectors} >= {"proc", "perf", "nvml", "emulator"}
     assert "instructions" in done.stdout
     assert "emulated" in done.stdout
-    assert "runtime" in done.stdout
+    assert "limited by" in done.stdout
+    assert "of processor time for this pilot" in done.stdout
+    assert "counting: one more run under emulation" in done.stderr
     # The program's own output is shown, and not among the results.
     assert "59998" in done.stderr or "70000" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_results_alone_are_on_standard_output_with_json(program: Program) -> None:
-    done = berth("--json", "--no-emulation", "--", "sh", "-c", "echo loud; echo err >&2")
+    done = berth("--json", "--", "sh", "-c", "echo loud; echo err >&2")
     assert json.loads(done.stdout)["schema"] == "berth.profile/1"
     assert "loud" in done.stderr
 
 
 def test_sizes_and_threads_are_timed(program: Program) -> None:
     profile = profile_of(
-        *("--no-emulation", "--repeats", "1", "--sizes", "2,64", "--threads-sweep", "1,2"),
+        *("--repeats", "1", "--sizes", "2,64", "--threads-sweep", "1,2"),
         *("--", program("hold"), "{size}", "20"),
     )
     assert profile.workload.size == 2
@@ -77,7 +79,7 @@ def test_sizes_and_threads_are_timed(program: Program) -> None:
 
 def test_the_threads_of_a_sweep_are_told_to_the_program(program: Program) -> None:
     profile = profile_of(
-        *("--no-emulation", "--repeats", "1", "--threads-sweep", "3"),
+        *("--repeats", "1", "--threads-sweep", "3"),
         *("--", "sh", "-c", 'test "${OMP_NUM_THREADS:-3}" = 3'),
     )
     assert [point.threads for point in profile.scaling] == [3]
@@ -85,7 +87,7 @@ def test_the_threads_of_a_sweep_are_told_to_the_program(program: Program) -> Non
 
 def test_the_user_can_say_what_it_runs_on() -> None:
     profile = profile_of(
-        *("--no-emulation", "--runs-on", "cuda", "--needs", "avx512f", "--threads", "8"),
+        *("--runs-on", "cuda", "--needs", "avx512f", "--threads", "8"),
         *("--ranks", "4", "--name", "mine", "--platform", "node-a", "--", "true"),
     )
     assert profile.name == "mine"
@@ -96,7 +98,7 @@ def test_the_user_can_say_what_it_runs_on() -> None:
 
 
 def test_a_failing_program_is_told_kept_and_exits_1(work: Path) -> None:
-    done = berth("-o", "p.json", "--no-emulation", "--", "sh", "-c", "exit 3")
+    done = berth("-o", "p.json", "--", "sh", "-c", "exit 3")
     assert done.returncode == 1
     assert "exit status 3" in done.stdout
     profile = read_json(work / "p.json", Profile)
@@ -118,19 +120,23 @@ def test_the_time_limit_is_told_and_what_was_measured_kept(work: Path) -> None:
     done = berth("-q", "-o", "p.json", "--time-limit", "0.5", "--", "yes")
     assert done.returncode == 1
     assert "time limit" in done.stdout
-    assert (read_json(work / "p.json", Profile).value("io_bytes_written") or 0) > 1_000_000
+    assert "pilot a smaller problem" in done.stdout
+    profile = read_json(work / "p.json", Profile)
+    assert profile.runtime is None
+    assert 0 < (profile.runtime_at_least_s or 0) < 60
+    assert (profile.value("io_bytes_written") or 0) > 1_000_000
 
 
 @pytest.mark.slow
 def test_work_that_goes_on_in_the_background_is_not_the_programs_measurement() -> None:
     work = "(while :; do :; done) &"
-    done = berth("--no-emulation", "--repeats", "1", "--", "sh", "-c", work)
+    done = berth("--repeats", "1", "--", "sh", "-c", work)
     assert done.returncode == 1
     assert "went on in the background" in done.stdout
 
 
 def test_children_left_behind_are_told(program: Program) -> None:
-    done = berth("--no-emulation", "--repeats", "1", "--", program("orphan"))
+    done = berth("--repeats", "1", "--", program("orphan"))
     assert done.returncode == 0
     assert "left 1 process behind" in done.stdout
 
@@ -172,7 +178,7 @@ def test_wrong_usage_is_one_clear_sentence_and_status_2(
 def test_standard_input_can_be_a_file(work: Path) -> None:
     (work / "in.txt").write_text("hello\n")
     script = 'read x && test "$x" = hello'
-    done = berth("--no-emulation", "--stdin", "in.txt", "--", "sh", "-c", script)
+    done = berth("--stdin", "in.txt", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stdout
 
 
@@ -220,7 +226,7 @@ def _await_sleeper(pid: int) -> psutil.Process:
 def test_an_interrupted_emulation_keeps_the_native_part(
     program: Program, work: Path, valgrind: None
 ) -> None:
-    command = (*FRESH, "pilot", "run", "-q", "-o", "p.json", "--repeats", "1", "--")
+    command = (*FRESH, "pilot", "run", "--count", "-q", "-o", "p.json", "--repeats", "1", "--")
     with subprocess.Popen((*command, program("hold"), "1", "1500")) as pilot:
         until = time.monotonic() + 30
         while not _runs_valgrind(pilot.pid) and time.monotonic() < until:
@@ -245,7 +251,9 @@ def _runs_valgrind(pid: int) -> bool:
 def test_temporary_files_are_removed(program: Program, tmp_path: Path, valgrind: None) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    done = berth("-q", "--", program("triad"), "10", env={**os.environ, "TMPDIR": str(scratch)})
+    done = berth(
+        "-q", "--count", "--", program("triad"), "10", env={**os.environ, "TMPDIR": str(scratch)}
+    )
     assert done.returncode == 0
     assert list(scratch.iterdir()) == []
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from berth.pilot import plausible
 from berth.pilot.assemble import Extra, assemble
+from berth.pilot.collectors.proc import PeakMemory
 from berth.pilot.host import cores
 from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import Native
@@ -21,13 +22,14 @@ from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.plausible import (
     BUSY_NOISE,
     contention,
+    cores_used,
     impossible,
     is_contention,
     noise_of,
+    other_work,
     own_time_s,
     ran_elsewhere,
 )
-from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run_pilot import run_pilot
 from berth.pilot.shepherd.proc import age_of, stat_fields
@@ -323,6 +325,7 @@ def test_a_launcher_that_only_waited_ran_the_program_elsewhere() -> None:
 def test_impossible_counts_are_refused_and_time_and_memory_stay() -> None:
     plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
     native = Native(outcome(), Runtime(median_s=10, spread_s=0.1, repeats_s=(10,)), {}, (), ())
+    native = replace(native, memory=PeakMemory(10**7, None))
     extra = Extra(counters=counted("instructions", 1e6) | counted("fp64_ops", 1e5))
     profile = assemble(plan, native, extra)
     assert profile.value("instructions") is None
@@ -332,117 +335,36 @@ def test_impossible_counts_are_refused_and_time_and_memory_stay() -> None:
     assert any("counters are refused" in warning for warning in profile.warnings)
 
 
-def test_each_run_begins_with_the_folder_as_the_user_left_it(work: Path) -> None:
-    (work / "once.sh").write_text("test ! -e made && echo x > made && cat input\n")
-    (work / "input").write_text("y\n")
-    profile = pilot("/bin/sh", "once.sh")
-    assert profile.exit_status == 0
-    assert profile.runtime is not None
-    assert len(profile.runtime.repeats_s) == 3
-    assert sorted(path.name for path in work.iterdir()) == ["input", "once.sh"]
-    assert not list(work.parent.glob(f".{work.name}-berth-*"))
-    assert any("(made) is not kept" in warning for warning in profile.warnings)
-
-
-def test_what_others_write_in_the_folder_meanwhile_is_not_taken_for_the_programs(
-    work: Path,
+@pytest.mark.parametrize(
+    ("again", "is_other"),
+    [
+        ({"usage": {"ru_utime": 0.006}, "io": {"rchar": 9_000, "syscr": 9}}, True),  # make, again
+        (
+            {"usage": {"ru_utime": 2.0}, "io": {"rchar": 90_000, "syscr": 99}},
+            False,
+        ),  # was disturbed
+        ({"usage": {"ru_utime": 4.4}, "io": {"rchar": 9_000, "syscr": 9}}, False),
+    ],
+)
+def test_a_second_run_that_finds_its_work_done_is_recognised(
+    again: dict[str, object], is_other: bool
 ) -> None:
-    """The scheduler's log of the pilot, and the store of the daemon beside it."""
-    for name in ("pilot.log", "berth.db", "input"):
-        (work / name).write_text("before")
-    folders = PrivateFolders(work)
-    copy = folders.enter()
-    (work / "pilot.log").write_text("the pilot says something")
-    for name in ("berth.db", "berth.db-wal", "berth.db-shm", "p.profile.json"):
-        (work / name).write_text("written by Berth")
-    (work / "input").unlink()
-    folders.leave(copy)
-    assert folders.sentence() is None
-
-    copy = folders.enter()
-    (copy / "result").write_text("42")
-    (copy / "berth.db").write_text("the program's own change of a file that was there")
-    folders.leave(copy)
-    assert folders.written == ["berth.db", "result"]
+    first = outcome(usage={"ru_utime": 4.5}, io={"rchar": 90_000, "syscr": 99})
+    assert (other_work(first, outcome(**again)) is not None) is is_other
 
 
-def test_in_place_the_results_stay(work: Path) -> None:
-    profile = pilot("/bin/sh", "-c", "echo x >> made", in_place=True)
-    assert (work / "made").read_text() == "x\n" * 3
-    assert not any("private copy" in warning for warning in profile.warnings)
+def test_processes_are_cores_as_threads_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plausible, "cores", lambda: 4)
+    pair = {"threads_busy": 1, "processes_busy": 2, "machine_s": {"busy": 19.0, "stolen": 0.0}}
+    assert cores_used(outcome(usage={"ru_utime": 19.0, "ru_nvcsw": 9}, **pair)) == 2
+    assert cores_used(outcome()) == 1
+    held_up = {
+        "usage": {"ru_utime": 5.9},
+        "threads_busy": 1,
+    }  # each process has half of a processor
+    assert cores_used(outcome(cores_wanted=1.9, **held_up)) == 2
 
 
-def test_a_rank_of_a_launch_shares_the_folder_of_the_others(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
-    pilot("/bin/sh", "-c", "echo x >> made")
-    assert (work / "made").exists()
-
-
-def test_a_folder_too_large_to_copy_is_used_and_said(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("berth.pilot.private_folder.MOST_BYTES", 10)
-    (work / "input").write_text("more than ten bytes")
-    assert "MiB" in (why_not(work) or "")
-    profile = pilot("/bin/sh", "-c", "echo x >> made")
-    assert any("could not be copied" in warning for warning in profile.warnings)
-    assert (work / "made").exists()
-
-
-def test_what_others_remove_while_a_copy_is_made_is_left_out(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A database beside the program takes its journal away at any moment."""
-    (work / "store.db-wal").write_text("journal")
-    copy, real = shutil.copytree, shutil.copy2
-
-    def vanishing(source: str, target: str) -> str:
-        if source.endswith("-wal"):
-            Path(source).unlink()
-        return real(source, target)
-
-    def as_it_vanishes(*where: Path, **how: bool) -> str:
-        return copy(*where, copy_function=vanishing, **how)
-
-    monkeypatch.setattr(shutil, "copytree", as_it_vanishes)
-    kept = {path.name for path in work.iterdir()} - {"store.db-wal"}
-    folders = PrivateFolders(work)
-    made = folders.enter()
-    assert {path.name for path in made.iterdir()} == kept
-    folders.leave(made)
-
-
-def test_what_is_there_and_cannot_be_copied_is_an_error(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = work / "there"
-    there.write_text("x")
-    problem = shutil.Error([(str(there), "copy", "no space left on device")])
-
-    def fails(*_where: Path, **_how: bool) -> str:
-        raise problem
-
-    monkeypatch.setattr(shutil, "copytree", fails)
-    with pytest.raises(shutil.Error):
-        PrivateFolders(work).enter()
-    assert not list(work.parent.glob(f".{work.name}-berth-*"))
-
-
-def test_a_copy_keeps_links_and_the_folder_above(work: Path) -> None:
-    (work.parent / "above").write_text("seen\n")
-    (work / "link").symlink_to("../above")
-    folders = PrivateFolders(work)
-    done = run_one(Order(("/bin/sh", "-c", "cat link ../above; pwd"), {}, folders=folders))
-    assert done.output_tail.splitlines()[:2] == ["seen", "seen"]
-    assert original(done.output_tail.splitlines()[2]) == str(work)
-    (work.parent / "above").unlink()
-
-
-def pilot(*command: str, in_place: bool = False) -> Profile:
-    options = PilotOptions(
-        command=command, collectors=("proc",), show_output=False, in_place=in_place
-    )
-    profile = run_pilot(options)
+def pilot(*command: str) -> Profile:
+    profile = run_pilot(PilotOptions(command=command, collectors=("proc",), show_output=False))
     return Profile.model_validate(json.loads(profile.model_dump_json(by_alias=True)))
