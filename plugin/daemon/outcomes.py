@@ -20,7 +20,7 @@ from berth.pilot.run import Run
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.outcomes.failed_at_once import MOST_READ, REMEMBERED_S, FailedAtOnce
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
+from berth.plugin.scheduler.node_kinds import NodeKinds
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, PlacedRun
 from berth.plugin.store.statements import columns_of
@@ -212,8 +212,7 @@ def record_of(outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeK
     job ran.
     """
     queues = {candidate.name: candidate.queue for candidate in kinds.candidates}
-    ran_on = RanOn(outcome.partition, outcome.node_list, outcome.gpus, outcome.gpu_type)
-    row = predicted_row(outcome.partition, decision, queues, kinds.candidates_of(ran_on))
+    row = predicted_row(outcome.partition, decision, queues, kinds.candidates_of(outcome))
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return PlacedRun(
         **columns_of(replace(outcome, cluster=cluster, decision=decision.id)),

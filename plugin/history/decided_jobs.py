@@ -76,11 +76,6 @@ def _of_all_nodes(usages: Sequence[Usage], nodes: int) -> list[Usage]:
     ]  # fmt: skip
 
 
-def description_of(job: Run) -> JobDescription:
-    """Return the job's name and the digests of its script and arguments; unknown ones are empty."""
-    return JobDescription(job.name, job.script, job.arguments, job.similar, job.program)
-
-
 def _described_jobs(store: Store, jobs: list[Run]) -> list[Run]:
     """Return the jobs with what their decisions' requests say, where accounting has no script."""
     unknown = {job.decision for job in jobs if job.decision and not job.script}

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from berth.pilot.run import Run
 from berth.plugin.fingerprint import normalised
 from berth.plugin.site.programs import telling_name
 
@@ -93,7 +94,7 @@ def match_keys(
     user: str,
     cores: int,
     time_limit_s: float | None,
-    described_job: JobDescription,
+    described_job: JobDescription | Run,
     *,
     account: str = "",
 ) -> Iterator[tuple[Match, str]]:

@@ -21,12 +21,12 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
 from berth.pilot.run import Run
-from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
 from berth.plugin.history.seen_nodes import node_kinds
 from berth.plugin.history.site_ratios import SiteRatios
-from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, UnknownPlatform
+from berth.plugin.scheduler.node_kinds import NodeKinds, UnknownPlatform
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
@@ -71,11 +71,6 @@ class HistorySummary:
     """Number of jobs whose platform is not known, by reason."""
     knows_nodes: bool = True
     """Whether the scheduler has told of any node of the site."""
-
-
-def ran_on(job: Run) -> RanOn:
-    """Return what accounting says of the place where a past job ran."""
-    return RanOn(job.partition, job.node_list, job.gpus, job.gpu_type)
 
 
 def make_workloads(
@@ -152,7 +147,7 @@ def _learnt(
     without a known platform, by reason."""
     learnt = []
     for job in jobs:
-        platform = kinds.platform_of(ran_on(job))
+        platform = kinds.platform_of(job)
         if isinstance(platform, UnknownPlatform):
             if unplaced is not None:
                 unplaced[platform] += 1
@@ -184,9 +179,7 @@ def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[
 
 
 def _keys_of(job: Run) -> Iterator[tuple[Match, str]]:
-    return match_keys(
-        job.user, job.cores or 1, job.time_limit_s, description_of(job), account=job.account
-    )
+    return match_keys(job.user, job.cores or 1, job.time_limit_s, job, account=job.account)
 
 
 def stored_name_of(store: Store, job: Run) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from berth.pilot.run import Run
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
-from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.matching import Match, is_unknown_program, match_keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
@@ -54,9 +54,7 @@ def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNee
     for job in jobs:
         if job.state not in _RAN:
             continue
-        for match, digest in match_keys(
-            job.user, job.cores or 1, job.time_limit_s, description_of(job)
-        ):
+        for match, digest in match_keys(job.user, job.cores or 1, job.time_limit_s, job):
             if match is Match.LIMIT:
                 continue  # memory does not depend on the time limit
             groups.setdefault(digest, _KnownPeaks()).add(job.peak_bytes, job.peak_source, job.state)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from berth.pilot.errors import SchedulerError
+from berth.pilot.run import Run
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.scheduler.states import selects
@@ -54,17 +54,6 @@ _Group = tuple[tuple[int, bool], ...]
 """The candidates of one node: their indexes, and whether the node has their type of GPU now."""
 
 
-class RanOn(NamedTuple):
-    """What accounting says of the place where a job ran."""
-
-    queue: str
-    node_list: str
-    """The nodes as a compressed list, for example ``cn[001-004]``; empty: not recorded."""
-    gpus: int | None
-    gpu_type: str = ""
-    """The scheduler's type of the job's GPUs or slices, such as ``a100``; empty: not recorded."""
-
-
 @dataclass
 class NodeKinds:
     """The candidates of each node of the site."""
@@ -83,47 +72,47 @@ class NodeKinds:
             queue: next(iter(names)) for queue, names in platforms.items() if len(names) == 1
         }
 
-    def platform_of(self, ran_on: RanOn) -> str | UnknownPlatform:
+    def platform_of(self, run: Run) -> str | UnknownPlatform:
         """Return the platform on which a job ran, or why it is not known.
 
         Where the nodes do not tell, the platform of a queue with a single one counts.
         """
-        groups = self._groups_of(ran_on.node_list)
-        of_groups = [self._platforms(group, ran_on) for group in groups]
+        groups = self._groups_of(run.node_list)
+        of_groups = [self._platforms(group, run) for group in groups]
         if groups and all(len(platforms) == 1 for platforms in of_groups):
             platforms = frozenset().union(*of_groups)
             return next(iter(platforms)) if len(platforms) == 1 else UnknownPlatform.TWO_KINDS
-        of_queue = self._of_queue.get(ran_on.queue)
+        of_queue = self._of_queue.get(run.partition)
         if of_queue is not None:
             return of_queue
         return UnknownPlatform.UNKNOWN_NODES if groups else UnknownPlatform.NO_NODES
 
-    def candidates_of(self, ran_on: RanOn) -> frozenset[str]:
+    def candidates_of(self, run: Run) -> frozenset[str]:
         """Return the names of the candidates on which the job can have run; empty: its nodes are
         not recorded or not known, or have no candidate in common."""
         names = [
-            {candidate.name for candidate in self._fitting(group, ran_on)}
-            for group in self._groups_of(ran_on.node_list)
+            {candidate.name for candidate in self._fitting(group, run)}
+            for group in self._groups_of(run.node_list)
         ]
         return frozenset(set.intersection(*names)) if names else frozenset()
 
-    def _platforms(self, group: _Group, ran_on: RanOn) -> frozenset[str]:
+    def _platforms(self, group: _Group, run: Run) -> frozenset[str]:
         """Return the platforms of those candidates of a node on which the job can have run; where
         some are in the job's own queue, of these."""
-        fitting = self._fitting(group, ran_on)
-        in_queue = [candidate for candidate in fitting if candidate.queue == ran_on.queue]
+        fitting = self._fitting(group, run)
+        in_queue = [candidate for candidate in fitting if candidate.queue == run.partition]
         return frozenset(candidate.platform for candidate in in_queue or fitting)
 
-    def _fitting(self, group: _Group, ran_on: RanOn) -> list[Candidate]:
+    def _fitting(self, group: _Group, run: Run) -> list[Candidate]:
         fitting = []
         for index, has_gpus in group:
             candidate = self.candidates[index]
             wanted = (candidate.gres or "gpu").partition(":")[2]
-            if not ran_on.gpus or not candidate.is_gpu:
-                fits = not ran_on.gpus and not candidate.is_gpu
-            elif ran_on.gpu_type and wanted:
+            if not run.gpus or not candidate.is_gpu:
+                fits = not run.gpus and not candidate.is_gpu
+            elif run.gpu_type and wanted:
                 # Recorded types hold also where a GPU was cut into other slices since.
-                fits = wanted == ran_on.gpu_type
+                fits = wanted == run.gpu_type
             else:
                 fits = has_gpus
             if fits:

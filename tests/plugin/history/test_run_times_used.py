@@ -15,7 +15,7 @@ from site_jobs import SiteJobs
 from berth.pilot.errors import BerthError
 from berth.pilot.run import Run
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.matching import Match, describe_job, match_keys, plain_name
 from berth.plugin.history.run_times import (
     ANOTHER_LIMIT,
@@ -79,9 +79,7 @@ def made(site: Harbour, jobs: list[Run], *, everybody: bool = False) -> Store:
 
 
 def forecast_of(store: Store, job: Run, match: Match) -> Forecast:
-    found = dict(
-        match_keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
-    )
+    found = dict(match_keys(job.user, job.cores, job.time_limit_s, job, account=job.account))
     (name,) = (
         record.name
         for record in store.workloads()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_speed import million_steps_s
 
-from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, UnknownPlatform, recorded_nodes
+from berth.pilot.run import Run
+from berth.plugin.scheduler.node_kinds import NodeKinds, UnknownPlatform, recorded_nodes
 from berth.policies.values import Candidate
 
 
@@ -32,6 +33,12 @@ NODES = (
     node("g1", queues=("gpu", "auto"), gpus={"gpu:a100": 4}),
     node("m1", queues=("mig", "auto"), gpus={"gpu:1g.5gb": 7, "gpu:3g.20gb": 4}),
 )
+
+
+def ran(queue: str, nodes: str, gpus: int | None, gpu_type: str = "") -> Run:
+    return Run("lab", "7", partition=queue, node_list=nodes, gpus=gpus, gpu_type=gpu_type)
+
+
 KINDS = NodeKinds({one.name: one for one in NODES}, CANDIDATES)
 
 
@@ -63,19 +70,19 @@ KINDS = NodeKinds({one.name: one for one in NODES}, CANDIDATES)
 def test_the_nodes_say_where_a_job_ran_and_the_queue_where_they_do_not(
     queue: str, nodes: str, gpus: int | None, gpu_type: str, platform: str
 ) -> None:
-    assert KINDS.platform_of(RanOn(queue, nodes, gpus, gpu_type)) == platform
+    assert KINDS.platform_of(ran(queue, nodes, gpus, gpu_type)) == platform
 
 
 def test_slices_that_were_cut_anew_since_are_known_by_their_recorded_type() -> None:
     whole = node("m1", queues=("mig", "auto"), gpus={"gpu:7g.40gb": 1})
     kinds = NodeKinds({"m1": whole}, CANDIDATES)
-    assert kinds.platform_of(RanOn("auto", "m1", 1, "1g.5gb")) == "a100-mig-1g.5gb"
+    assert kinds.platform_of(ran("auto", "m1", 1, "1g.5gb")) == "a100-mig-1g.5gb"
 
 
 def test_candidates_are_those_to_which_every_node_belongs() -> None:
-    assert KINDS.candidates_of(RanOn("auto", "o[1-2]", None)) == {"old"}
-    assert KINDS.candidates_of(RanOn("auto", "o1,n1", None)) == frozenset()
-    assert KINDS.candidates_of(RanOn("auto", "", None)) == frozenset()
+    assert KINDS.candidates_of(ran("auto", "o[1-2]", None)) == {"old"}
+    assert KINDS.candidates_of(ran("auto", "o1,n1", None)) == frozenset()
+    assert KINDS.candidates_of(ran("auto", "", None)) == frozenset()
 
 
 def test_lists_of_10000_nodes_are_read_once_each() -> None:
@@ -84,7 +91,7 @@ def test_lists_of_10000_nodes_are_read_once_each() -> None:
     kinds = NodeKinds(nodes, CANDIDATES)
     begun_s = time.process_time()
     for _ in range(1_000):
-        assert kinds.platform_of(RanOn("auto", "cn[00000-09999]", None)) == "skylake"
+        assert kinds.platform_of(ran("auto", "cn[00000-09999]", None)) == "skylake"
     assert time.process_time() - begun_s < 100 * million_steps_s()
 
 
@@ -95,5 +102,5 @@ def test_no_nodes_are_written_in_several_ways(text: str) -> None:
 
 @given(st.text(alphabet="on12[]-,0 ", max_size=30))
 def test_any_text_is_a_list_or_is_refused(text: str) -> None:
-    answer = KINDS.platform_of(RanOn("auto", recorded_nodes(text), None))
+    answer = KINDS.platform_of(ran("auto", recorded_nodes(text), None))
     assert answer in (*UnknownPlatform, "skylake", "genoa")
