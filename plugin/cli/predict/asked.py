@@ -50,7 +50,6 @@ class PredictRequest:
     picture: Path | None = None
     roofline: bool = False
     carbon_g_per_kwh: float | None = None
-    fine_tune: str | None = None
 
     def check(self, *allowed: str) -> None:
         """Raise UsageError for an option that does not apply to this type of workload."""
@@ -58,7 +57,6 @@ class PredictRequest:
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),
             "--picture": self.picture is not None, "--roofline": self.roofline,
-            "--fine-tune": self.fine_tune is not None,
         }  # fmt: skip
         stray = next((name for name, on in given.items() if on and name not in allowed), None)
         if stray is not None:

@@ -58,11 +58,6 @@ RELATIVE = "berth.relative-bundle/1"
     "--roofline", is_flag=True, help="Model graphs: show where the time goes and what would help."
 )
 @click.option(
-    "--fine-tune",
-    metavar="full|lora|qlora[,no-checkpointing]",
-    help="Language models: show the GPU memory of fine-tuning instead of serving.",
-)
-@click.option(
     "--picture",
     type=PATH,
     help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",

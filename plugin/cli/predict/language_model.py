@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from berth.pilot.errors import UsageError
 from berth.plugin.cli.predict.asked import PredictRequest
-from berth.plugin.report.of_fine_tuning import FineTuning, fine_tuning_data, fine_tuning_report
 from berth.plugin.report.of_forecast import best_points, usable
 from berth.plugin.report.of_language_model import (
     Served,
@@ -19,19 +16,18 @@ from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
-from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.fine_tuning import Method, fine_tuning_memory
+from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.language_model_family import load_of
 from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
-from berth.predictor.hardware.unit import Unit, get_unit, units
+from berth.predictor.hardware.unit import get_unit, units
 
 
 def predict_llm(asked: PredictRequest) -> None:
     """Print accelerators ranked for a language model, including accelerators that are no
     platform of this site."""
-    asked.check("--picture", "--fine-tune")
+    asked.check("--picture")
     document = asked.workload.document
     assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
     config = document.config
@@ -41,10 +37,6 @@ def predict_llm(asked: PredictRequest) -> None:
     predictor = LlmPredictor.load(asked.bundles.get(LLM_SCHEMA))
     accelerators = units(asked.platforms, None if asked.names else predictor.accelerators)
     chosen = [get_unit(name, accelerators) for name in asked.names] or list(accelerators.values())
-    if asked.fine_tune is not None:
-        tuning = _fine_tuning(asked.fine_tune, model, load, chosen)
-        asked.show(lambda: fine_tuning_report(tuning), lambda: fine_tuning_data(tuning))
-        return
     predictions = predictor.predict(model, load, chosen, framework, asked.carbon_g_per_kwh)
     known = [p.device for p in predictions if p.device in asked.platforms]
     forecast = asked.forecast(known) if known else None
@@ -77,26 +69,3 @@ def _of_forecast(
     time = known.runtime_s
     throughput = Interval(tokens / time.high, tokens / time.mid, tokens / time.low)
     return replace(prediction, throughput=throughput, basis=known.basis, abstained=known.abstained)
-
-
-def _fine_tuning(
-    text: str, model: LanguageModel, load: LlmLoad, devices: Sequence[Unit]
-) -> FineTuning:
-    """Return the memory of fine-tuning ``model`` by the method that ``text`` names, with the load's
-    batch on each GPU and its prompt and answer as one sequence. Raises UsageError."""
-    name, _, more = text.partition(",")
-    if name not in set(Method) or more not in {"", "no-checkpointing"}:
-        raise UsageError(
-            f"--fine-tune {text!r} is no method",
-            hint=f"write one of {', '.join(Method)}, with or without ,no-checkpointing",
-        )
-    tokens = load.input_tokens + load.output_tokens
-    need = fine_tuning_memory(
-        model, Method(name), batch=load.batch, tokens=tokens, gpus=load.gpus,
-        checkpointing=not more,
-    )  # fmt: skip
-    title = (
-        f"{model.name}: {model.parameters / 1e9:.3g} billion parameters, {text}, {load.batch} x "
-        f"{tokens} tokens on each of {load.gpus} GPU{'s' * (load.gpus > 1)}"
-    )
-    return FineTuning(title, need, sorted(devices, key=lambda device: -device.memory_bytes))

@@ -98,18 +98,6 @@ def test_options_of_the_server_change_what_is_resident_and_computed(
     assert not served("gpu_memory_utilization=0.1")["fits"]
 
 
-def test_fine_tuning_says_where_it_fits(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = ("--platform", "a100-40gb", "--platform", "h100-80gb", "--platform", "t4")
-    assert run("predict", config, "--fine-tune", "full", *places, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    fits = {place["platform"]: place["fits"] for place in data["platforms"]}
-    assert fits["h100-80gb"] == "yes"
-    assert fits["a100-40gb"] == "lean"
-    assert "no" in fits.values()
-    assert run("predict", config, "--fine-tune", "qlora,no-checkpointing", *places) == 0
-    assert "the time of fine-tuning is not predicted" in capsys.readouterr().out
-
-
 def test_an_unknown_framework_abstains_everywhere(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +128,6 @@ def test_an_unknown_framework_abstains_everywhere(
         (("--serving", "max_num_seqs=many"), "'many' is not a number"),
         (("--serving", "gpu_memory_utilization=1.2"), "memory_share"),
         (("--serving", "prefix_hit_rate=1"), "prefix_hit_rate"),
-        (("--fine-tune", "dpo"), "write one of full, lora, qlora"),
         (("--parallel", "tensor=5"), "cannot split 32 heads over 5"),
     ],
 )
