@@ -185,8 +185,8 @@ class Forecaster:
         else:
             names = (reference, *DEFAULT_REFERENCES) if reference else DEFAULT_REFERENCES
         references = tuple(every[name] for name in names if name in every)
-        beside = (platform for p in platforms.values() for platform in relatives(p, every))
-        asked = {**{platform.name: platform for platform in (*beside, *references)}, **platforms}
+        beside = (*relatives(platforms.values(), every), *references)
+        asked = {**{platform.name: platform for platform in beside}, **platforms}
         return Question(workload, asked, {**asked, **every}, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:

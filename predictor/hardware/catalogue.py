@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -30,6 +30,7 @@ def devices() -> Mapping[str, DataSheet]:
     return {device.name: device for device in sheets}
 
 
+@lru_cache(maxsize=4_096)
 def simplified(name: str) -> str:
     """Return a name in the form that is compared: lower-case letters and digits, no vendor."""
     words = re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -216,15 +216,13 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
     return slice_platform(whole, geometry, named)
 
 
-def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:
-    """Yield the whole GPU of a slice platform and all plain slices of that GPU.
-
-    Nothing is yielded for platforms that are not slices.
-    """
-    whole = known.get(platform.parent or "")
-    if platform.kind is PlatformKind.MIG and whole is not None:
-        yield whole
-        yield from every_slice({whole.name: whole})
+def relatives(platforms: Iterable[Platform], known: Mapping[str, Platform]) -> Iterator[Platform]:
+    """Yield the whole GPUs of the slice platforms, each with all plain slices of that GPU."""
+    parents = (p.parent for p in platforms if p.kind is PlatformKind.MIG)
+    for name in dict.fromkeys(parents):
+        if (whole := known.get(name or "")) is not None:
+            yield whole
+            yield from every_slice({whole.name: whole})
 
 
 def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
