@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 
 .PHONY: help venv tools emulators slurm clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
-  gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix \
+  gate gate-full bench month schemas screenshots site differential test-flux differential-flux matrix \
   mig-sweep simulate soak fresh-site replay-fidelity fuzz packages packages-check lock \
   lowest newest-python optional nightly clean
 
@@ -187,6 +187,9 @@ site: venv  ## the documentation as a site and a man page, in build/
 
 bench: venv tools slurm  ## every speed and size bar, as tables with the machine named; TRACE= for replays, NAMES=
 	$(PY) benchmarks/run_all.py $(if $(TRACE),--trace $(TRACE)) $(NAMES)
+
+month: venv  ## the week after an imported month: Berth beside a plain list, users' habits and an oracle, and the aims; OPTIONS=
+	$(PY) benchmarks/month.py $(OPTIONS)
 
 fuzz: venv  ## every reader of others' input under Atheris; TARGET=, COUNT=, or REPLAY= of one input
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,fuzz]'

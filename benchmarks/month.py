@@ -1,15 +1,23 @@
-"""A month of a public trace as a site's accounting, and what Berth does with the next week.
+"""The week after an imported month of public traces: what placement is worth there.
 
-Half of the programs run on an old kind of node, which takes 1.6 times as long (``varied``: the
-ratio is another for each program). The month is imported by ``berth jobs history import``; the
-jobs of the next week, none of them piloted, are submitted to ``auto`` on empty queues, and to two
-pools of cores under load, beside plain rules. The last table compares the figures with their aims.
+    BERTH_DATASETS=... python benchmarks/month.py [--only five] [--load 0.7] [--seeds 1]
 
-    BERTH_DATASETS=... python benchmarks/month.py [--period between] [--ratios varied]
+Four sites: two kinds of nodes, one 1.6 times slower; two whose ratio is another for each program
+(0.7 to 3); those with a small high-memory kind; those with two kinds of GPUs too. CPU jobs are
+RICC's, GPU jobs are Gavel's with its measured ratios. Programs share job names, and users have
+habits (``month_bench/jobs.py``). ``berth jobs history import`` reads the month; then five rules
+submit the same week to the same queues: the user's own choice, the list of all that fits (fast
+first, scarce kinds only where the job fits on no other), the earliest predicted start, Berth, and
+an oracle that knows all times.
+
+Sampled, so that three seeds take ten minutes on two idle cores: at most so many jobs of each user
+in the month and in the week (``--jobs``); the pools are as large as the load asks for. The seed
+draws that sample, ratios, names and habits. Intervals resample users, with the jobs of all seeds.
+Berth learns nothing during the week. What it does not answer starts in the order of the nodes, old
+first.
 
 Everything is chosen on ``development``. The other periods are for a report at the end, once each:
-``later`` was reported before the scatter of pairs was learnt, ``last`` after it, ``between`` (16
-days and a week: the rest of the trace) after runs that were cut off or had not ended were seen to.
+nobody has looked at a decision in their weeks yet.
 """
 
 from __future__ import annotations
@@ -17,153 +25,108 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+
+import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
 
 from month_bench import queues  # noqa: E402
-from month_bench.berth_site import Answer, Daemon, idle, imported, present  # noqa: E402
-from month_bench.jobs import DAY_S, MEAN_RATIO, NEW, OLD, Job, accounting, jobs_of  # noqa: E402
-from month_bench.queues import Chosen, Queues  # noqa: E402
-from month_bench.ratios import coverage  # noqa: E402
+from month_bench.berth_site import BerthSite  # noqa: E402
+from month_bench.figures import Outcome, joined, tables  # noqa: E402
+from month_bench.jobs import DAY_S, Job, jobs_of  # noqa: E402
+from month_bench.sites import SITES  # noqa: E402
 
-from berth.predictor.core.prediction import Interval  # noqa: E402
-from lab.datasets.ricc import trace  # noqa: E402
-
-PERIODS = {
-    "development": (0.0, 30.0), "later": (60.0, 90.0), "last": (80.0, 110.0),
-    "between": (37.0, 53.0),
-}  # fmt: skip
-"""First and last day of the imported jobs."""
-WEEK_DAYS = 7.0
-LOADS = (0.40, 0.75)
-FITS, TRUE_RATIO = "fits, new first", "own past time x true ratio, earliest end"
-LEAST_ANSWERED, MOST_SLOWER, MOST_HOURS, LEAST_GAIN = 0.90, 0.05, 1.02, 0.5
+PERIODS = {"development": (0.0, 30.0), "first": (14.0, 44.0), "second": (67.0, 97.0)}
+"""First and last day of the imported jobs; the week follows."""
+LOADS = (0.5, 0.7, 0.85)
+KNOWN_RUNS = 5
+ALIKE = 1.01
+"""A first place is the best where the job takes at most this many times as long as on another."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=SITES, action="append", help="site; may be given again")
+    parser.add_argument("--load", type=float, action="append", help="may be given again")
+    parser.add_argument("--seeds", type=int, default=3, help="default: 3")
     parser.add_argument("--period", choices=PERIODS, default="development")
-    parser.add_argument("--ratios", choices=("constant", "varied"))
-    parser.add_argument("--only-coverage", action="store_true", help="of the ratios' intervals")
+    parser.add_argument("--jobs", type=int, nargs=2, default=(100, 40), metavar=("MONTH", "WEEK"),
+                        help="most jobs of one user; default: 100 40")  # fmt: skip
+    parser.add_argument("--workers", type=int, default=2, help="processes; default: 2")
     options = parser.parse_args()
-    every_job = trace()
-    begin_s, end_s = (day * DAY_S for day in PERIODS[options.period])
-    bars: list[tuple[str, str, str]] = []
-    for ratios in (options.ratios,) if options.ratios else ("constant", "varied"):
-        varied = ratios == "varied"
-        print(f"\n## {options.period} month, {ratios} ratios\n", flush=True)
-        in_period = (every_job.submit_s >= begin_s) & (
-            every_job.submit_s < end_s + WEEK_DAYS * DAY_S
-        )
-        table, held = coverage(every_job[in_period], end_s, varied=varied)
-        print(table, "\n", flush=True)
-        if varied:
-            bars += [
-                (f"{group}: intervals hold", "87 to 93 %", f"{held[group]:.1%}") for group in held
-            ]
-        if options.only_coverage:
-            continue
-        jobs = jobs_of(every_job, varied=varied)
-        with tempfile.TemporaryDirectory() as temporary:
-            of_month = _month(jobs, begin_s, end_s, Path(temporary))
-        bars += [(f"{ratios}: {figure}", aim, value) for figure, aim, value in of_month]
-    print("\n## Aims\n\n| figure | aim | is |\n|---|---|---|")
-    for row in bars:
-        print("| " + " | ".join(row) + " |")
+    sites, loads, begin_s = options.only or list(SITES), options.load or LOADS, time.monotonic()
+    weeks = [
+        (site, seed, options.period, loads, options.jobs)
+        for site in reversed(sites)  # the longest first
+        for seed in range(1, options.seeds + 1)
+    ]
+    of_site: dict[str, list[list[Outcome]]] = {site: [] for site in sites}
+    with ProcessPoolExecutor(options.workers) as workers:
+        for week, outcomes in zip(
+            weeks, workers.map(_week, *zip(*weeks, strict=True)), strict=True
+        ):
+            of_site[week[0]].append(outcomes)
+    outcomes = [joined(seeds) for site in sites for seeds in zip(*of_site[site], strict=True)]
+    print(f"# The {options.period} period; seeds: {options.seeds}; jobs of a user: at "
+          f"most {options.jobs[0]} and {options.jobs[1]}; jobs decided: "
+          f"{sum(len(each.users) for each in outcomes)}")  # fmt: skip
+    print(tables(outcomes))
+    _tell(begin_s, "done")
     return 0
 
 
-def _month(
-    jobs: Sequence[Job], begin_s: float, end_s: float, folder: Path
-) -> list[tuple[str, str, str]]:
-    """Print one month's tables, and return its figures with their aims."""
-    past = [job for job in jobs if begin_s <= job.submit_s < end_s]
-    site_file, result, took_s = imported(accounting(past, end_s), folder)
-    print(f"imported in {took_s:.0f} s: {result}\n", flush=True)
-    daemon = Daemon(site_file)
-    week = [job for job in jobs if end_s <= job.submit_s < end_s + WEEK_DAYS * DAY_S]
-    bars = _print_answers(week, [daemon.answer(job, idle) for job in week])
-    known = [job for job in past if job.start_s + job.on(job.queue) < end_s]
-    rules: dict[str, Chosen] = {
-        "Berth": lambda state, job: _asked(daemon, state, job),
-        "the user's own": queues.own_choice,
-        "always new": queues.in_order(NEW),
-        "fits, in Slurm's order (old first)": queues.in_order(OLD, NEW),
-        FITS: queues.in_order(NEW, OLD),
-        "own past time x mean ratio, earliest end": queues.earliest_end(lambda _: MEAN_RATIO),
-        TRUE_RATIO: queues.earliest_end(lambda j: j.ratio),
-    }
-    print(f"\n{len(week)} jobs; mean hours from submission to end, users equal\n")
-    print("| rule | " + " | ".join(f"load {load:.0%}" for load in LOADS) + " |")
-    print("|---|" + "---|" * len(LOADS))
-    work = sum(job.on(NEW) * job.cores for job in week) / (WEEK_DAYS * DAY_S)
-    hours: dict[str, list[float]] = {}
-    for name, rule in rules.items():
-        cores = [int(work / load / (1 + 1 / MEAN_RATIO)) for load in LOADS]
-        hours[name] = [
-            queues.hours_by_user(week, queues.simulate(week, count, rule, known)) for count in cores
-        ]
-        print(f"| {name} | " + " | ".join(f"{hour:.2f}" for hour in hours[name]) + " |", flush=True)
-    for load, is_, fits, best in zip(
-        LOADS, hours["Berth"], hours[FITS], hours[TRUE_RATIO], strict=True
-    ):
-        most = f"<= {MOST_HOURS} x {fits:.2f}"
-        bars.append((f"hours at load {load:.0%}", most, f"{is_:.2f} ({is_ / fits:.3f} x)"))
-        if best < fits:
-            share = (fits - is_) / (fits - best)
-            aim = f">= {LEAST_GAIN:.0%} where ratios vary"
-            bars.append((f"gain at load {load:.0%}, of true ratios'", aim, f"{share:.0%}"))
-    return bars
-
-
-class _Wait:
-    """The wait that the queue's state implies for one job, as Berth's look-ahead gives it."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def at(self, units: int, runtime_s: float) -> Interval:
-        """The same for every size and time: it was computed for this job."""
-        return Interval(self._seconds, self._seconds, self._seconds)
-
-
-def _asked(daemon: Daemon, state: Queues, job: Job) -> Sequence[str]:
-    """Return the kinds that Berth chooses; a job left in ``auto`` starts in node order, old
-    first."""
-    answer = daemon.answer(
-        job,
-        lambda kind: present(
-            state.free[kind], len(state.waiting[kind]), _Wait(state.wait_s(kind, job))
-        ),
-    )
-    return answer.queues or (OLD, NEW)
-
-
-def _print_answers(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[tuple[str, str, str]]:
-    """Print how the jobs are answered on empty queues, and return the figures with their aims."""
-    count = len(jobs)
-    placed = [(job, a) for job, a in zip(jobs, answers, strict=True) if a.queues]
-    alone = [(job, a.queues[0]) for job, a in placed if len(a.queues) == 1]
-    slower = [job for job, kind in alone if (kind == OLD) == (job.ratio > 1)]
-    codes = Counter(a.code for a in answers)
-    bases = Counter(a.basis or "fit" for _, a in placed)
-    print(f"{count} jobs decided on empty queues\n\n| figure | value |\n|---|---|")
-    print(f"| answered | {len(placed) / count:.1%} |")
-    for basis, number in bases.most_common():
-        print(f"| ... basis {basis} | {number / count:.1%} |")
-    share = len(slower) / max(len(placed), 1)
-    print(f"| sent to one kind alone | {len(alone) / count:.1%} |")
-    print(f"| ... to the slower: share of those answered | {share:.1%} |")
-    for code, number in codes.most_common():
-        print(f"| code {code} | {number / count:.1%} |")
-    print(flush=True)
-    return [
-        ("answered", f">= {LEAST_ANSWERED:.0%}", f"{len(placed) / count:.1%}"),
-        ("alone to the slower kind", f"<= {MOST_SLOWER:.0%}", f"{share:.1%}"),
+def _week(
+    site: str, seed: int, period: str, loads: Sequence[float], most: tuple[int, int]
+) -> list[Outcome]:
+    """Return the outcomes of one seed's week on one site, one for each load."""
+    kinds, begin_s = SITES[site], time.monotonic()
+    first_s, end_s = (day * DAY_S for day in PERIODS[period])
+    month, week = jobs_of(kinds, seed, first_s, end_s, most)
+    with tempfile.TemporaryDirectory() as folder:
+        berth = BerthSite(kinds, month, end_s, Path(folder))
+    _tell(begin_s, f"{site}, seed {seed}: {len(month)} jobs of the month imported")
+    known, listed = _known(month, end_s), queues.the_list(kinds)
+    idle = queues.Queues(queues.pools(kinds, week, LOADS[0]))
+    best_first = [
+        [_is_best(job, rule(idle, job)[0]) for job in week] for rule in (berth.places, listed)
     ]
+    _tell(begin_s, f"{site}, seed {seed}: {len(week)} jobs of the week asked on idle queues")
+    rules = (queues.own_choice, listed, queues.earliest_start(kinds), berth.places, queues.oracle)
+    outcomes = []
+    for load in loads:
+        berth.unanswered.clear()
+        ran = [queues.simulate(week, queues.pools(kinds, week, load), rule) for rule in rules]
+        outcomes.append(
+            Outcome(
+                site, load, np.array([job.user for job in week]),
+                np.array([job.program in known for job in week]),
+                np.array([job.number not in berth.unanswered for job in week]),
+                *np.moveaxis(np.array(ran) / 3600, -1, 0),
+                np.array(best_first),
+            )
+        )  # fmt: skip
+        _tell(begin_s, f"{site}, seed {seed}: load {load:.0%} simulated")
+    return outcomes
+
+
+def _known(month: Sequence[Job], end_s: float) -> set[str]:
+    """Return the programs that completed five runs or more on each of their kinds."""
+    ended = [job for job in month if job.completed and job.start_s + job.run_s[job.own] <= end_s]
+    runs = Counter((job.program, job.own) for job in ended)
+    return {j.program for j in month if all(runs[j.program, k] >= KNOWN_RUNS for k in j.fitting)}
+
+
+def _is_best(job: Job, kind: str) -> bool:
+    return job.run_s[kind] <= ALIKE * min(job.run_s[k] for k in job.fitting)
+
+
+def _tell(begin_s: float, what: str) -> None:
+    print(f"{time.monotonic() - begin_s:5.0f} s  {what}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,146 +1,142 @@
-"""That site as Berth sees it: its accounting imported, and its submissions answered, by Berth."""
+"""The site as Berth sees it: its accounting imported, and its submissions answered, by Berth."""
 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
-from month_bench.jobs import CORES_PER_NODE, KINDS, Job
+from month_bench.jobs import Job
+from month_bench.queues import Queues
+from month_bench.sites import CORES_PER_NODE, GPUS_PER_NODE, NODES, Kind, written
 
 from berth.plugin.daemon.app import view
-from berth.plugin.daemon.record import Answered
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
 from berth.policies.values import CandidateState
-from berth.policies.waits import Waits
+from berth.predictor.core.prediction import Interval
 
-PLATFORMS = {"old": "quartz", "new": "rome-7742"}
-NODES = 256
-
-
-class Answer(NamedTuple):
-    """What Berth answered to one submission."""
-
-    queues: tuple[str, ...]
-    """The partitions that Berth chose, in order; empty: the job stays as written."""
-    code: str
-    basis: str
-    """Basis of the prediction for the first partition; empty: none is used."""
+_HEADER = (
+    "JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|"
+    "NNodes|ReqMem|AllocTRES|JobName"
+)
 
 
-def written(folder: Path) -> Path:
-    """Write the site file into ``folder`` and return its path."""
-    text = f"""schema = "berth.site/1"
-mode = "enforce"
-[site]
-name = "month"
-reference_platform = "{PLATFORMS["old"]}"
-auto_partition = "auto"
-[daemon]
-socket = "{folder}/berth.sock"
-store = "sqlite:///{folder}/store.db"
-kill_switch = "{folder}/off"
-scheduler_users = ["root"]
-"""
-    for kind in KINDS:
-        text += f"""[[candidates]]
-name = "{kind}"
-platform = "{PLATFORMS[kind]}"
-partition = "{kind}"
-cores_per_node = {CORES_PER_NODE}
-memory_per_node = "256G"
-nodes = {NODES}
-"""
-    path = folder / "berth.toml"
-    path.write_text(text)
-    return path
+class _Wait(NamedTuple):
+    """The wait that the queue's state implies for one job, as Berth's look-ahead gives it."""
+
+    seconds: float
+
+    def at(self, units: int, runtime_s: float) -> Interval:
+        """The same for every size and time: it was computed for this job."""
+        return Interval(self.seconds, self.seconds, self.seconds)
 
 
-def imported(lines: Iterable[str], folder: Path) -> tuple[Path, dict[str, object], float]:
-    """Import accounting with Berth's command; return the site file, the command's result and the
-    seconds it took."""
-    site_file, accounting = written(folder), folder / "sacct.txt"
-    accounting.write_text("\n".join(lines) + "\n")
-    program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
-    words = ["jobs", "history", "import", str(accounting), "--utc", "--site", str(site_file)]
-    begin_s = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words, "--json"], capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise SystemExit(f"the import failed: {done.stderr.strip()}")
-    return site_file, json.loads(done.stdout), time.monotonic() - begin_s
+class BerthSite:
+    """The answering part of the daemon, without socket and threads, after the import."""
 
-
-@dataclass
-class Daemon:
-    """The daemon's answering part with the imported store, without socket and threads."""
-
-    site_file: Path
-    decisions: list[Answered] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        site = load_site(self.site_file)
+    def __init__(
+        self, kinds: Sequence[Kind], month: Iterable[Job], end_s: float, folder: Path
+    ) -> None:
+        """Import the jobs of the month that ended before ``end_s`` by Berth's command."""
+        site_file, accounting = written(kinds, folder), folder / "sacct.txt"
+        accounting.write_text("\n".join(_accounting(month, end_s)) + "\n")
+        program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
+        words = ["jobs", "history", "import", str(accounting), "--utc", "--site", str(site_file)]
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"the import failed: {done.stderr.strip()}")
+        site = load_site(site_file)
         store = Store.open(site.daemon.store)
-        self.service = Service(view(site), self.decisions.append)
-        self.service.shelf = Shelf().updated(store.changes_since(0))
+        self.unanswered: set[int] = set()
+        """Numbers of jobs that stayed as written."""
+        self._kinds, self._service = kinds, Service(view(site), lambda _: None)
+        self._service.shelf = Shelf().updated(store.changes_since(0))
         store.close()
 
-    def answer(self, job: Job, state_of: Callable[[str], CandidateState]) -> Answer:
-        """Answer the submission of a job to ``auto`` in the present state of the two kinds."""
-        states: Mapping[str, CandidateState] = MappingProxyType(
-            {kind: state_of(kind) for kind in KINDS}
-        )
-        service = self.service
-        service.snapshot = Snapshot(states, time.time(), time.monotonic())
-        self.decisions.clear()
-        reply = json.loads(service.handle(request_line(job)))
-        queue = reply.get("edits", {}).get("queue", "")
-        queues = tuple(queue.split(",")) if queue and queue != "auto" else ()
-        decision = self.decisions[0].decision if self.decisions else None
-        chosen = decision.ranked[0] if queues and decision and decision.ranked else None
-        basis = "" if chosen is None or chosen.basis is None else chosen.basis.value
-        return Answer(queues, str(reply["code"]), basis)
+    def places(self, queues: Queues, job: Job) -> tuple[str, ...]:
+        """Return where a job that is submitted to ``auto`` may start: on the partitions that Berth
+        chooses, else on all nodes in their order."""
+        states = {kind.name: _state(kind, job, queues) for kind in self._kinds}
+        self._service.snapshot = Snapshot(states, time.time(), time.monotonic())
+        reply = json.loads(self._service.handle(_request_line(job, self._kinds)))
+        queue = reply.get("edits", {}).get("queue", "auto")
+        if queue == "auto":
+            self.unanswered.add(job.number)
+        return tuple(job.run_s) if queue == "auto" else tuple(queue.split(","))
 
 
-def idle(_: str) -> CandidateState:
-    """An empty kind of node."""
-    return present(NODES * CORES_PER_NODE, 0, None)
+def _state(kind: Kind, job: Job, queues: Queues) -> CandidateState:
+    pool = queues.pools[kind.name]
+    cores, gpus = pool.free, 0
+    if kind.gres:
+        cores, gpus = pool.free * CORES_PER_NODE // GPUS_PER_NODE, pool.free
+    return CandidateState(
+        True, cores, gpus, len(pool.waiting), time.time(), NODES,
+        gpu_types=(kind.gres,) if kind.gres else (),
+        waits=_Wait(pool.wait_s(job, queues.now_s)),
+    )  # fmt: skip
 
 
-def present(idle_cores: int, pending: int, waits: Waits | None) -> CandidateState:
-    """The present state of one kind."""
-    return CandidateState(True, idle_cores, 0, pending, time.time(), NODES, waits=waits)
-
-
-def request_line(job: Job) -> bytes:
+def _request_line(job: Job, kinds: Sequence[Kind]) -> bytes:
     """A submission as the Slurm filter sends it."""
-    message = {
-        "v": 1,
-        "op": "decide",
-        "scheduler": "slurm",
-        "job": {
-            "user": job.user,
-            "account": job.account,
-            "name": job.program,
-            "queue": "auto",
-            "queues": ["auto", *KINDS],
-            "kind": "batch",
-            "tasks": job.cores,
-            "cpus_per_task": 1,
-            "memory_mib_per_cpu": job.memory_mib,
-            "time_limit_min": int(job.limit_s // 60),
-        },
+    described: dict[str, object] = {
+        "user": job.user,
+        "account": f"of-{job.user}",
+        "name": job.name,
+        "queue": "auto",
+        "queues": ["auto", *(kind.name for kind in kinds)],
+        "kind": "batch",
+        "tasks": job.gpus or job.cores,
+        "cpus_per_task": job.cores // (job.gpus or job.cores),
+        "memory_mib_per_cpu": job.memory_mib,
+        "time_limit_min": int(job.limit_s // 60),
     }
+    if job.fitting == ("himem",):
+        described["nodes"] = 1
+        del described["memory_mib_per_cpu"]
+        described["memory_mib_per_node"] = job.cores * job.memory_mib
+    if job.gpus:
+        described["nodes"] = math.ceil(job.gpus / GPUS_PER_NODE)
+        described["gres"] = f"gpu:{min(job.gpus, GPUS_PER_NODE)}"
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": described}
     return json.dumps(message, separators=(",", ":")).encode()
+
+
+def _accounting(jobs: Iterable[Job], end_s: float) -> Iterator[str]:
+    """Lines of ``sacct --parsable2`` of the jobs that end before ``end_s``, which is now."""
+    offset_s = time.time() - end_s - 60.0
+
+    def moment(seconds: float) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds + offset_s))
+
+    yield _HEADER
+    for job in jobs:
+        elapsed_s = job.run_s[job.own]
+        if job.start_s + elapsed_s > end_s:
+            continue
+        state = "COMPLETED" if job.completed else "FAILED"
+        if elapsed_s >= job.limit_s:
+            state = "TIMEOUT"
+        times = [moment(job.submit_s), moment(job.start_s), moment(job.start_s + elapsed_s)]
+        nodes = max(1, job.cores // CORES_PER_NODE, math.ceil(job.gpus / GPUS_PER_NODE))
+        tres = f"billing={job.cores},cpu={job.cores}"
+        if job.gpus:
+            gpu = job.own.replace("gpu-old", "p100").replace("gpu-new", "v100")
+            tres += f",gres/gpu={job.gpus},gres/gpu:{gpu}={job.gpus}"
+        row: list[object] = [
+            job.number, job.user, f"of-{job.user}", job.own, state, *times, int(elapsed_s),
+            int(job.limit_s // 60), job.cores, nodes, f"{job.memory_mib * job.cores}M", tres,
+            job.name,
+        ]  # fmt: skip
+        yield "|".join(map(str, row))

@@ -1,5 +1,5 @@
-"""Two equal pools of cores with EASY backfilling; a job may wait in both, and starts in the first
-that has room.
+"""Pools of cores or GPUs, one a kind of node, with EASY backfilling; a job may wait in several, and
+starts in the first that has room.
 
 Reservations are made by time limits, as Slurm makes them.
 """
@@ -8,170 +8,219 @@ from __future__ import annotations
 
 import bisect
 import heapq
-import statistics
-from collections import defaultdict
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from month_bench.jobs import KINDS, NEW, Job
+from month_bench.jobs import WEEK_S, Job
+from month_bench.sites import CORES_PER_NODE, GPU_RATIO, GPUS_PER_NODE, MEAN_RATIO, SCARCE, Kind
 
 LOOKED_AT = 300
-"""Waiting jobs that one backfill pass looks at."""
+"""Waiting jobs that one backfill pass, or one look ahead, looks at."""
 _NEVER_S = 7 * 86_400.0
+_WIDEST = 0.25
+"""The largest share of a pool that one job takes."""
 
 
-Chosen = Callable[["Queues", Job], Sequence[str]]
-"""Return the kinds to which a job is submitted, in order."""
+class Pool:
+    """One kind of node while a week is simulated; its units are GPUs where it has some, else
+    cores."""
 
+    def __init__(self, size: int, *, of_gpus: bool) -> None:
+        self.size = self.free = size
+        self.of_gpus = of_gpus
+        self.running: list[tuple[float, int, int, float]] = []
+        """(end by the time limit, number, units, true end) of each running job, ascending."""
+        self.waiting: dict[int, Job] = {}
+        """Waiting jobs by number, in order of submission."""
+        self.waiting_units = 0
 
-@dataclass
-class Queues:
-    """The state of both pools while a week is simulated."""
+    def units(self, job: Job) -> int:
+        """What the job takes here: at most a quarter of the pool. A CPU job on GPU nodes takes the
+        GPUs whose cores it has."""
+        units = job.cores
+        if self.of_gpus:
+            units = job.gpus or math.ceil(job.cores * GPUS_PER_NODE / CORES_PER_NODE)
+        return min(units, max(1, int(self.size * _WIDEST)))
 
-    cores: int
-    """Cores of each kind."""
-    now_s: float = 0.0
-    free: dict[str, int] = field(default_factory=dict)
-    running: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """(end by the time limit, cores) of each running job, ascending."""
-    waiting: dict[str, dict[int, tuple[Job, int]]] = field(default_factory=dict)
-    """(job, cores that it takes) of each waiting job in order of submission, by number."""
-    waiting_cores: dict[str, int] = field(default_factory=dict)
-    last_s: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Run times on the new kind of each program's last five jobs, as a perfect observer knows."""
-
-    def __post_init__(self) -> None:
-        for kind in KINDS:
-            self.free[kind], self.running[kind] = self.cores, []
-            self.waiting[kind], self.waiting_cores[kind] = {}, 0
-
-    def width(self, job: Job) -> int:
-        """Cores that the job takes: at most a quarter of a pool."""
-        return min(job.cores, self.cores // 4)
-
-    def wait_s(self, kind: str, job: Job) -> float:
-        """Expected seconds until a job submitted now starts: after all that wait there, by the
-        time limits of those that run."""
-        free = self.free[kind]
-        need = self.width(job) + self.waiting_cores[kind]
+    def wait_s(self, job: Job, now_s: float) -> float:
+        """Expected seconds until a job submitted now starts: after all that wait here, by the time
+        limits of those that run."""
+        free, need = self.free, self.waiting_units + self.units(job)
         if free >= need:
             return 0.0
-        for end_s, cores in self.running[kind]:
-            free += cores
+        for end_s, _, units, _ in self.running:
+            free += units
             if free >= need:
-                return max(0.0, end_s - self.now_s)
+                return max(0.0, end_s - now_s)
         return _NEVER_S
 
 
-def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job]) -> list[float]:
-    """Run the jobs and return, in their order, the seconds from submission to end.
+def pools(kinds: Sequence[Kind], week: Sequence[Job], load: float) -> dict[str, Pool]:
+    """Return pools that the week's jobs fill to ``load``.
 
-    ``past``: jobs that ended before, for ``Queues.last_s``.
+    Old and new kinds have equal pools, as have the two kinds of GPUs; the high-memory kind has an
+    eighth, or what the jobs need that run nowhere else.
     """
-    queues = Queues(cores)
-    for job in past:
-        _remember(queues, job)
-    events: list[tuple[float, int, int, str]] = []
-    for place, job in enumerate(jobs):
-        heapq.heappush(events, (job.submit_s, 0, place, ""))
-    place_of = {job.number: place for place, job in enumerate(jobs)}
-    took_s: dict[int, float] = {}
-    ends: dict[int, tuple[float, int]] = {}
-
-    def start(job: Job, kind: str) -> None:
-        place, cores = place_of[job.number], queues.width(job)
-        queues.free[kind] -= cores
-        ends[place] = queues.now_s + job.limit_s, cores
-        bisect.insort(queues.running[kind], ends[place])
-        end_s = queues.now_s + job.on(kind)
-        took_s[place] = end_s - job.submit_s
-        heapq.heappush(events, (end_s, 1, place, kind))
-        for other in KINDS:
-            if queues.waiting[other].pop(job.number, None) is not None:
-                queues.waiting_cores[other] -= cores
-
-    while events:
-        queues.now_s, is_end, place, kind = heapq.heappop(events)
-        job = jobs[place]
-        if is_end:
-            queues.free[kind] += ends[place][1]
-            queues.running[kind].remove(ends[place])
-            _remember(queues, job)
-            _pass(queues, kind, start)
-            continue
-        kinds = chosen(queues, job)
-        for kind in kinds:
-            queues.waiting[kind][job.number] = job, queues.width(job)
-            queues.waiting_cores[kind] += queues.width(job)
-        for kind in kinds:
-            _pass(queues, kind, start)
-    return [took_s[place] for place in range(len(jobs))]
+    on_new, on_gpus, on_himem = (
+        [(job.run_s[kind], job.gpus or job.cores) for job in week if job.fitting[-1] == kind]
+        for kind in ("new", "gpu-new", "himem")
+    )
+    ordinary = _pool_size(on_new, load * (1 + 1 / MEAN_RATIO))
+    sizes = {
+        "himem": max(ordinary // 8, _pool_size(on_himem, load)),
+        "gpu-old": (of_gpus := _pool_size(on_gpus, load * (1 + 1 / GPU_RATIO))),
+        "gpu-new": of_gpus,
+    }
+    return {
+        kind.name: Pool(sizes.get(kind.name, ordinary), of_gpus=bool(kind.gres)) for kind in kinds
+    }
 
 
-def _remember(queues: Queues, job: Job) -> None:
-    last = queues.last_s[job.user, job.program]
-    last.append(job.new_s)
-    del last[:-5]
+def _pool_size(jobs: Sequence[tuple[float, int]], load: float) -> int:
+    """The units of a pool that (seconds, units) of jobs fill, the widest as the pool allows."""
+    size = 10.0**9
+    for _ in range(8):
+        size = sum(run_s * min(units, size * _WIDEST) for run_s, units in jobs) / (WEEK_S * load)
+    return max(8, int(size))
 
 
-def _pass(queues: Queues, kind: str, start: Callable[[Job, str], None]) -> None:
-    """Start what can start: in order, then what does not delay the first that cannot."""
-    reserved_s: float | None = None
-    spare = looked_at = 0
-    for job, cores in list(queues.waiting[kind].values()):
-        free = queues.free[kind]
-        if free <= 0:
-            return
-        if reserved_s is None:
-            if cores <= free:
-                start(job, kind)
-                continue
-            reserved_s = queues.now_s
-            for end_s, released in list(queues.running[kind]):
-                free += released
-                if free >= cores:
-                    reserved_s, spare = end_s, free - cores
-                    break
-            continue
-        looked_at += 1
-        if looked_at > LOOKED_AT:
-            return
-        if cores > free:
-            continue
-        if queues.now_s + job.limit_s <= reserved_s:
-            start(job, kind)
-        elif cores <= spare:
-            spare -= cores
-            start(job, kind)
+class Queues:
+    """The state of all pools."""
+
+    def __init__(self, pools: dict[str, Pool]) -> None:
+        self.pools = pools
+        self.now_s = 0.0
+        self.waiting: dict[int, tuple[Job, Sequence[str]]] = {}
+        """Waiting jobs with the kinds where they wait, by number, in order of submission."""
+
+    def true_ends(self, job: Job) -> dict[str, float]:
+        """When the job would end on each kind, by the true times of all that run and wait, each
+        started in order on that of its kinds where it can start first."""
+        free = {kind: pool.free for kind, pool in self.pools.items()}
+        last_s = dict.fromkeys(self.pools, self.now_s)
+        ends = {
+            kind: [(end_s, units) for _, _, units, end_s in pool.running]
+            for kind, pool in self.pools.items()
+        }
+        for each in ends.values():
+            heapq.heapify(each)
+
+        def start_s(kind: str, units: int) -> float:
+            """Let jobs end until so much is free."""
+            while free[kind] < units:
+                end_s, released = heapq.heappop(ends[kind])
+                last_s[kind], free[kind] = max(last_s[kind], end_s), free[kind] + released
+            return last_s[kind]
+
+        for waiting, kinds in list(self.waiting.values())[:LOOKED_AT]:
+            first = kinds[0]
+            if len(kinds) > 1:
+                first = min(kinds, key=lambda k: start_s(k, self.pools[k].units(waiting)))
+            units = self.pools[first].units(waiting)
+            end_s = start_s(first, units) + waiting.run_s[first]
+            heapq.heappush(ends[first], (end_s, units))
+            free[first] -= units
+        return {
+            kind: start_s(kind, self.pools[kind].units(job)) + run_s
+            for kind, run_s in job.run_s.items()
+        }
+
+
+Rule = Callable[[Queues, Job], Sequence[str]]
+"""Returns the kinds to which a job is submitted, in order."""
 
 
 def own_choice(_: Queues, job: Job) -> Sequence[str]:
-    return (job.queue,)
+    return (job.own,)
 
 
-def in_order(*kinds: str) -> Chosen:
-    """Return these kinds for every job: it starts in the first that has room."""
-    return lambda _queues, _job: kinds
+def the_list(kinds: Sequence[Kind]) -> Rule:
+    """All kinds where a job fits, fast first; scarce ones only where it fits on no other."""
+    order = sorted(kinds, key=lambda kind: (kind.name in SCARCE, kind.slower))
+    return lambda _, job: [kind.name for kind in order if kind.name in job.fitting]
 
 
-def earliest_end(ratio_of: Callable[[Job], float]) -> Chosen:
-    """Return the kind where the job ends first by its own past times and a ratio."""
-
-    def choose(queues: Queues, job: Job) -> Sequence[str]:
-        last = queues.last_s[job.user, job.program]
-        run_s = statistics.median(last) if last else 0.2 * max(job.request_s, 60.0)
-        ends = {
-            kind: queues.wait_s(kind, job) + run_s * (1.0 if kind == NEW else ratio_of(job))
-            for kind in (NEW, *KINDS)
-        }
-        return (min(ends, key=ends.__getitem__),)
-
-    return choose
+def earliest_start(kinds: Sequence[Kind]) -> Rule:
+    """That one of the list where a job starts first by time limits."""
+    listed = the_list(kinds)
+    return lambda queues, job: [
+        min(listed(queues, job), key=lambda kind: queues.pools[kind].wait_s(job, queues.now_s))
+    ]
 
 
-def hours_by_user(jobs: Sequence[Job], took_s: Sequence[float]) -> float:
-    """Mean hours from submission to end, every user counting equally."""
-    by_user: dict[str, list[float]] = defaultdict(list)
-    for job, seconds in zip(jobs, took_s, strict=True):
-        by_user[job.user].append(seconds / 3600.0)
-    return statistics.fmean(statistics.fmean(hours) for hours in by_user.values())
+def oracle(queues: Queues, job: Job) -> Sequence[str]:
+    """That one of the list where a job ends first by everybody's true times, then those where it
+    runs no longer: they can only help."""
+    ends = queues.true_ends(job)
+    first = min(job.fitting, key=ends.__getitem__)
+    others = [k for k in job.fitting if k != first and job.run_s[k] <= job.run_s[first]]
+    return [first, *sorted(others, key=job.run_s.__getitem__)]
+
+
+def simulate(
+    jobs: Sequence[Job], pools: dict[str, Pool], chosen: Rule
+) -> list[tuple[float, float]]:
+    """Run the jobs; return, in their order, seconds from submission to end and core-seconds."""
+    queues = Queues(pools)
+    events = [(job.submit_s, 1, place, "") for place, job in enumerate(jobs)]
+    heapq.heapify(events)
+    took: dict[int, tuple[float, float]] = {}
+    entries: dict[int, tuple[float, int, int, float]] = {}
+
+    def start(job: Job, kind: str) -> None:
+        pool, end_s = pools[kind], queues.now_s + job.run_s[kind]
+        entry = queues.now_s + job.limit_s, job.number, pool.units(job), end_s
+        entries[job.number] = entry
+        bisect.insort(pool.running, entry)
+        pool.free -= entry[2]
+        took[job.number] = end_s - job.submit_s, job.run_s[kind] * job.cores
+        heapq.heappush(events, (end_s, 0, places[job.number], kind))
+        for other in map(pools.__getitem__, queues.waiting.pop(job.number)[1]):
+            del other.waiting[job.number]
+            other.waiting_units -= other.units(job)
+
+    places = {job.number: place for place, job in enumerate(jobs)}
+    while events:
+        queues.now_s, is_new, place, kind = heapq.heappop(events)
+        job = jobs[place]
+        if not is_new:
+            entry = entries[job.number]
+            del pools[kind].running[bisect.bisect_left(pools[kind].running, entry)]
+            pools[kind].free += entry[2]
+            _start_all(kind, queues, start)
+            continue
+        kinds = chosen(queues, job)
+        queues.waiting[job.number] = job, kinds
+        for pool in map(pools.__getitem__, kinds):
+            pool.waiting[job.number] = job
+            pool.waiting_units += pool.units(job)
+        for kind in kinds:
+            if job.number in queues.waiting:
+                _start_all(kind, queues, start)
+    return [took[job.number] for job in jobs]
+
+
+def _start_all(kind: str, queues: Queues, start: Callable[[Job, str], None]) -> None:
+    """Start what can start: in order, then what does not delay the first that cannot."""
+    pool, now_s = queues.pools[kind], queues.now_s
+    reserved_s: float | None = None
+    spare = 0
+    for job in list(pool.waiting.values())[:LOOKED_AT]:
+        if pool.free <= 0:
+            return
+        units = pool.units(job)
+        if reserved_s is None:
+            if units <= pool.free:
+                start(job, kind)
+                continue
+            reserved_s, free = now_s, pool.free
+            for end_s, _, released, _ in pool.running:
+                free += released
+                if free >= units:
+                    reserved_s, spare = end_s, free - units
+                    break
+        elif units <= pool.free and now_s + job.limit_s <= reserved_s:
+            start(job, kind)
+        elif units <= min(pool.free, spare):
+            spare -= units
+            start(job, kind)
