@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 JOB_END = "job-end"
 """Source: ``berth pilot usage`` read the control group and NVML's accounting at the job's end."""
-BEST_FIRST = (JOB_END, "jobstats", "cluster-cockpit", "csv", "sacct")
+BEST_FIRST = (JOB_END, "jobstats", "csv", "sacct")
 """Sources by how much their values are trusted; others come after these."""
 
 

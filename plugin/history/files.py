@@ -74,16 +74,12 @@ def read_past_jobs(
 def read_usages(
     path: Path, cluster: str, *, received_s: float, of_cluster: str | None = None
 ) -> ReadUsages:
-    """Return what monitoring recorded of jobs, from a file or a folder of ClusterCockpit.
+    """Return what monitoring recorded of jobs, from a file.
 
     ``of_cluster``: the cluster, by jobstats' name, whose jobs are read. Raises DocumentError.
     """
-    lines: list[str] = []
-    if path.is_dir():
-        reader = expect(path, Purpose.USAGE) or reader_named("cluster-cockpit", Purpose.USAGE)
-    else:
-        lines = lines_of(path)
-        reader = reader_of(ends_of_lines(lines), path, Purpose.USAGE)
+    lines = lines_of(path)
+    reader = reader_of(ends_of_lines(lines), path, Purpose.USAGE)
     read: ReadUsages = reader.read(
         path, lines, cluster, received_s=received_s, of_cluster=of_cluster
     )

@@ -45,13 +45,11 @@ def import_(
 ) -> None:
     """Store what PATH says that jobs used: memory, GPU memory and utilisation, processor time.
 
-    PATH is an export of jobstats' database (CSV or mysql --batch: jobid, admin_comment), a job
-    archive of ClusterCockpit (a folder, or one meta.json), or a CSV of job,metric,value. jobstats'
-    summaries in AdminComment are read by berth jobs history import.
+    PATH is an export of jobstats' database (CSV or mysql --batch: jobid, admin_comment), or a CSV
+    of job,metric,value. jobstats' summaries in AdminComment are read by berth jobs history import.
 
     \b
     Example:
-      berth jobs usage import /var/lib/cc-backend/job-archive/fritz
       mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
       berth jobs usage import jobstats.tsv
     """

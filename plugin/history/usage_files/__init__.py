@@ -1,4 +1,4 @@
-"""Reads what a site's monitoring recorded of its jobs: jobstats, ClusterCockpit, a CSV of metrics.
+"""Reads what a site's monitoring recorded of its jobs: jobstats, or a CSV of metrics.
 
-Each module returns ``ReadUsages``; ``detect`` chooses among them by a file's content.
+Each module returns ``ReadUsages``.
 """

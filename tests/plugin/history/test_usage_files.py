@@ -116,42 +116,6 @@ def test_an_export_of_several_clusters_needs_the_name_of_one(tmp_path: Path) -> 
     assert [(one.cluster, one.job_id) for one in read.usages] == [("lab", "8")]
 
 
-META = {
-    "jobId": 398764, "cluster": "alex", "numNodes": 1, "duration": 600, "numHwthreads": 16,
-    "resources": [{"hostname": "a0649", "accelerators": ["00000000:0E:00.0"]}],
-    "statistics": {
-        "mem_used": {"unit": {"base": "B", "prefix": "G"}, "avg": 6.1, "min": 6.0, "max": 6.2},
-        "acc_mem_used": {"unit": {"base": "B", "prefix": "M"}, "avg": 1, "min": 0, "max": 3000},
-        "acc_utilization": {"unit": {"base": "%"}, "avg": 12, "min": 0, "max": 80},
-        "nv_mem_util": {"unit": {"base": "%"}, "avg": 4, "min": 0, "max": 9},
-        "cpu_user": {"unit": {"base": ""}, "avg": 50, "min": 0, "max": 99},
-        "flops_any": {"unit": {"base": "F/s", "prefix": "G"}, "avg": 45, "min": 0, "max": 135},
-    },
-}  # fmt: skip
-
-
-def test_the_archive_of_clustercockpit(tmp_path: Path) -> None:
-    for name, text in (
-        ("398/764", json.dumps(META)),
-        ("1/1", json.dumps(META | {"jobId": None})),
-        ("1/2", "[" * 200_000),
-        ("1/3", "{}" + " " * 2**21),
-        ("1/4", json.dumps(META | {"jobId": 5, "statistics": {"mem_used": 3}})),
-    ):
-        folder = tmp_path / "alex" / name / "1675954353"
-        folder.mkdir(parents=True)
-        (folder / "meta.json").write_text(text)
-    read = read_usages(tmp_path, "lab", received_s=1.0)
-    empty, usage = sorted(read.usages, key=lambda one: len(one.job_id))
-    assert (usage.job_id, usage.peak_bytes, usage.gpu_peak_bytes) == (
-        "398764", 6_200_000_000, 3_000_000_000,
-    )  # fmt: skip
-    assert (usage.gpu_utilisation, usage.gpu_memory_utilisation, usage.gpus) == (0.12, 0.04, 1)
-    assert usage.cpu_time_s == 0.5 * 16 * 600
-    assert empty.peak_bytes is None
-    assert read.broken == 3
-
-
 def test_a_csv_of_metrics() -> None:
     read = read_metrics(
         [
@@ -255,19 +219,17 @@ OF_TASKS = f"jobid,admin_comment\n103,{packed({'nodes': {'g1': NODE}})}\n"
 def test_a_number_of_slurms_own_is_the_task_of_the_array(
     tmp_path: Path, accounting_first: bool
 ) -> None:
-    """jobstats and ClusterCockpit know tasks by JobIDRaw, whichever is imported first."""
+    """Monitoring knows tasks by JobIDRaw, whichever is imported first."""
     store = ("--store", f"{tmp_path}/store.db")
     (tmp_path / "jobs.txt").write_text(ARRAY)
     (tmp_path / "jobstats.csv").write_text(OF_TASKS)
-    (tmp_path / "job" / "1").mkdir(parents=True)
-    meta = {"jobId": 100, "statistics": {"mem_used": {"max": 5, "unit": {"base": "B"}}}}
-    (tmp_path / "job" / "1" / "meta.json").write_text(json.dumps(meta))
+    (tmp_path / "metrics.csv").write_text("job,metric,value\n100,peak_bytes,5\n")
     imports = [
         ("jobs", "history", "import", str(tmp_path / "jobs.txt"), "--utc"),
         ("jobs", "usage", "import", str(tmp_path / "jobstats.csv")),
-        ("jobs", "usage", "import", str(tmp_path / "job")),
+        ("jobs", "usage", "import", str(tmp_path / "metrics.csv")),
     ]
     said = [run(*words, *store) for words in (imports if accounting_first else imports[::-1])]
     assert ("not among the past jobs" in "".join(said)) is not accounting_first
     assert "gpu_peak_bytes: 3.0 GiB (jobstats)" in run("jobs", "usage", "show", "100_3", *store)
-    assert "peak_bytes: 5 B (cluster-cockpit)" in run("jobs", "usage", "show", "100_4", *store)
+    assert "peak_bytes: 5 B (csv)" in run("jobs", "usage", "show", "100_4", *store)
