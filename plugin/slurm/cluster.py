@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.errors import SchedulerError, ToolMissing
@@ -197,40 +197,19 @@ def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
     """Return the cluster's state from the output of Slurm's commands. Raises SchedulerError where
-    Slurm's format is not recognised.
+    Slurm's format is not recognised, or there are no partitions or no nodes.
 
     Pending jobs that are held, or that wait for other jobs or for a date, are not counted as queued
     before others.
     """
-    lines = (line.partition("|") for line in waiting.splitlines())
-    return cluster_of(
-        tuple(records(partitions, "PartitionName")),
-        records(nodes, "NodeName"),
-        ((queues, reason) for queues, _, reason in lines),
-        version.strip()[:64],
-        config,
-        as_of_s=as_of_s,
-    )
-
-
-def cluster_of(
-    partitions: Sequence[Record],
-    nodes: Iterable[Record],
-    waiting: Iterable[tuple[str, str]],
-    version: str,
-    config: str,
-    *,
-    as_of_s: float,
-) -> ClusterFacts:
-    """Return the cluster's state from the records of ``scontrol``; ``waiting``: queues and reason
-    of each pending job. Raises SchedulerError where there are no partitions or no nodes.
-    """
+    reasons = (line.partition("|") for line in waiting.splitlines())
     pending = Counter(
-        name for names, reason in waiting if waits_for_room(reason) for name in names.split(",")
+        name for names, _, reason in reasons if waits_for_room(reason) for name in names.split(",")
     )
-    node_facts = tuple(map(_node, nodes))
+    partition_records = tuple(records(partitions, "PartitionName"))
+    node_facts = tuple(map(_node, records(nodes, "NodeName")))
     defaults = MemoryDefaults.of(config, node_facts)
-    queues = [_queue(r, pending, defaults, node_facts) for r in partitions]
+    queues = [_queue(r, pending, defaults, node_facts) for r in partition_records]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
     if not node_facts:
@@ -240,9 +219,9 @@ def cluster_of(
         queues = [replace(q, bounds=replace(q.bounds, exclusive=True)) for q in queues]
     return ClusterFacts(
         name="slurm",
-        version=version,
+        version=version.strip()[:64],
         as_of_s=as_of_s,
-        queues=with_preemption(queues, partitions, node_facts, settings),
+        queues=with_preemption(queues, partition_records, node_facts, settings),
         nodes=node_facts,
         refuses_lists=settings.get("EnforcePartLimits", "").upper() == "ALL",
     )
