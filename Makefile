@@ -66,7 +66,7 @@ browser: venv  ## Chromium for the tests of the page; optional
 screenshots: venv browser  ## the pictures of the page in the documentation, by its test
 	mkdir -p build/screenshots
 	BERTH_SCREENSHOTS=$(abspath build/screenshots) $(PY) -m pytest -q tests/plugin/ui/test_ui_in_a_browser.py
-	cp $(foreach view,overview jobs actions what-if mig place predict,build/screenshots/$(view).png) docs/pictures/
+	cp $(foreach view,overview jobs mig place predict,build/screenshots/$(view).png) docs/pictures/
 
 schemas: venv  ## docs/schemas: what commands print with --json
 	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/written_schemas.py

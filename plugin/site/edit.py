@@ -14,8 +14,8 @@ from tomlkit.container import Container
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, InlineTable, Table
 
-from berth.pilot.documents import validate, write_text
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.documents import validate
+from berth.pilot.errors import UsageError
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.load import build_site
 
@@ -135,19 +135,3 @@ def _add(table: Any, new: str, value: object) -> None:
         insert_after(table, lines[-1], new, value)
     else:
         table[new] = value
-
-
-def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
-    """Change one key in the site file. Raises UsageError and DocumentError; the file is then
-    unchanged.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    try:
-        write_text(path, with_settings(text, [KeyChange(table, key, value)], path))
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="ask whoever owns the file"
-        ) from None

@@ -6,7 +6,7 @@ import secrets
 from datetime import timedelta
 from http import HTTPStatus
 
-from flask import Blueprint, Flask, redirect, render_template, url_for
+from flask import Flask, redirect, render_template, url_for
 from flask_bootstrap import Bootstrap5
 from flask_wtf.csrf import CSRFProtect
 from werkzeug.exceptions import HTTPException
@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError
 from berth.plugin.report.parts import sentence
-from berth.plugin.ui import actions, jobs, mig, overview, place, predict, site, what_if
+from berth.plugin.ui import jobs, mig, overview, place, predict, site
 from berth.plugin.ui.context import KEY, Context, close_store
 from berth.plugin.ui.guard import UiSettings, guard
 
@@ -25,7 +25,6 @@ VIEWS = (
     ("jobs.jobs", "Jobs", jobs.view),
     ("site.site", "Site", site.view),
     ("mig.mig", "MIG", mig.view),
-    ("what_if.reports", "What if", what_if.view),
 )
 _SESSION = timedelta(days=7)
 
@@ -52,17 +51,11 @@ def create_app(settings: UiSettings) -> Flask:
     CSRFProtect(app)
     for _, _, blueprint in VIEWS:
         app.register_blueprint(blueprint)
-    if settings.actions:
-        app.register_blueprint(actions.view)
     app.add_url_rule("/", "start", lambda: redirect(url_for("overview.overview")))
-    app.context_processor(lambda: {"views": [(name, title) for name, title, _ in _views(settings)]})
+    app.context_processor(lambda: {"views": [(name, title) for name, title, _ in VIEWS]})
     app.register_error_handler(HTTPException, _wrong)
     app.register_error_handler(BerthError, _failed)
     return app
-
-
-def _views(settings: UiSettings) -> tuple[tuple[str, str, Blueprint], ...]:
-    return VIEWS + ((("actions.actions", "Actions", actions.view),) if settings.actions else ())
 
 
 def _wrong(error: HTTPException) -> Response | tuple[str, int]:

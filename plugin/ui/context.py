@@ -19,7 +19,6 @@ from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
-from berth.plugin.ui.questions import Questions
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.names import may_use
 from berth.predictor.core.forecaster import Forecaster
@@ -133,7 +132,6 @@ class Context:
 
     settings: UiSettings
     held: RecentUploads = field(default_factory=RecentUploads)
-    questions: Questions = field(default_factory=Questions)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _site: tuple[object, Site, Forecaster] | None = None
 

@@ -48,14 +48,10 @@ class UiSettings:
     """A reverse proxy's header with the viewer's name; None: the viewer is who started the page."""
     admins: tuple[str, ...] = ()
     """Users that may see all users' jobs, where ``user_header`` is set."""
-    reports: Path | None = None
-    """Folder with reports: ``berth replay tune``, ``berth replay --html``, ``berth ui report``."""
     fleet: Path | None = None
     """A ``berth.mig-fleet/1`` file to show."""
     plan: Path | None = None
     """A ``berth.mig-plan/1`` file to show beside the fleet."""
-    actions: bool = False
-    """Whether administrators may change settings; False: the page only reads."""
     max_upload_bytes: int = MAX_UPLOAD_BYTES
 
 

@@ -13,7 +13,6 @@ from toy_profiles import profile
 from ui_store import REQUEST, decision
 
 from berth.pilot.documents import to_json, write_json
-from berth.plugin.report import html as page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Report
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
@@ -49,9 +48,8 @@ FLEET = {
 
 
 def lively(folder: Path) -> UiSettings:
-    """Site file, store, fleet with its plan, and a report of replays, all in ``folder``."""
-    site, reports = folder / "berth.toml", folder / "reports"
-    store_file = folder / "store.db"
+    """Site file, store, and fleet with its plan, all in ``folder``."""
+    site, store_file = folder / "berth.toml", folder / "store.db"
     text = DEMO_FILE.read_text().replace('mode = "shadow"', 'mode = "enforce"')
     site.write_text(f'{text}\n[daemon]\nstore = "{store_file}"\n')
     store = Store.open(str(store_file))
@@ -63,10 +61,7 @@ def lively(folder: Path) -> UiSettings:
     wanted = [Demand("bert", (SliceOption("2g.10gb", throughput=1.0),), count=4)]
     states = states_of(document, source="fleet.json")
     write_json(planned, plan_document(plan(states, wanted, "jobs"), document))
-    reports.mkdir()
-    made = page.html(replays(), made_by="berth replay", made="2026-11-23 08:00 UTC")
-    (reports / "replay.html").write_text(made)
-    return UiSettings(site_file=site, fleet=fleet, plan=planned, reports=reports, actions=True)
+    return UiSettings(site_file=site, fleet=fleet, plan=planned)
 
 
 def _fill(store: Store) -> None:

@@ -43,19 +43,8 @@ _folder = click.Path(path_type=Path, exists=True)
     multiple=True,
     help="With --user-header: a user who sees all jobs.",
 )
-@click.option(
-    "--reports",
-    type=_folder,
-    help="Folder with reports of `berth replay tune`, `berth replay` and `berth ui report`.",
-)
 @click.option("--fleet", type=_folder, help="GPUs to show (a berth.mig-fleet/1 file).")
 @click.option("--plan", type=_folder, help="A plan to show beside them (berth.mig-plan/1).")
-@click.option(
-    "--allow-actions",
-    "actions",
-    is_flag=True,
-    help="Let administrators learn now, forget a workload, set the mode, stop.",
-)
 @store_options
 def ui(
     *,
@@ -69,10 +58,9 @@ def ui(
     installation: Installation,
     **shown: Any,
 ) -> None:
-    """Show predictions, placements, jobs, the site, MIG and reports in a browser.
+    """Show predictions, placements, jobs, the site and MIG in a browser.
 
-    Prints the address to open, which carries a token. Reads only, unless
-    --allow-actions; nothing is asked of any other
+    Prints the address to open, which carries a token. Reads only; nothing is asked of any other
     machine. Needs the extra `berth[ui]`.
 
     \b

@@ -24,17 +24,15 @@ Asking = Callable[..., FlaskClient]
 ONE = f"/jobs/{decision(1).id}"
 VIEWS = (
     "/place", "/place?workload=app", "/predict", "/predict?workload=app", "/jobs", ONE,
-    "/jobs?job=77", "/queue", "/site", "/mig", "/what-if", "/actions",
+    "/jobs?job=77", "/queue", "/site", "/mig",
 )  # fmt: skip
-WITHOUT_A_STORE = ("/queue", "/what-if")
+WITHOUT_A_STORE = ("/queue",)
 GOES_ON = {
     "/place": "Script or command",
     "/predict": "Describe a transformer",
     "/jobs": "Job id",
     "/site": "Places that jobs may be sent to",
     "/mig": "What a GPU can be cut into",
-    "/actions": "Stop all placements now",
-    "/what-if": "berth ui --reports",
 }
 """What each still shows without a store."""
 
@@ -109,7 +107,7 @@ def of_somebody_else(path: Path) -> Iterator[None]:
 def test_a_store_that_cannot_be_read_is_said_by_each_view_that_needs_it(
     asking: Asking, store_file: Path, state: Callable[[Path], object], said: str
 ) -> None:
-    client = asking(actions=True)
+    client = asking()
     with state(store_file):  # type: ignore[attr-defined]
         for view in VIEWS:
             shown = page(client, view)
@@ -138,8 +136,8 @@ def test_a_store_with_nothing_in_it_and_none_are_shown_as_such(
     asking: Asking, store_file: Path
 ) -> None:
     """A store without anything in it, a file of no bytes, and no file at all."""
-    said = {"/jobs": "None.", "/site": "Nothing", "/actions": "Learn now", **GOES_ON}
-    client = asking(actions=True)
+    said = {"/jobs": "None.", "/site": "Nothing", **GOES_ON}
+    client = asking()
     for made in (lambda: Store.open(str(store_file)).close(), store_file.touch, lambda: None):
         for part in store_file.parent.glob("store.db*"):
             part.unlink()
@@ -152,7 +150,7 @@ def test_a_store_with_nothing_in_it_and_none_are_shown_as_such(
 def test_a_site_file_that_breaks_goes_and_heals_is_followed_by_each_view(
     asking: Asking, settings: UiSettings, store_file: Path
 ) -> None:
-    client, file = asking(actions=True), settings.site_file
+    client, file = asking(), settings.site_file
     assert file is not None
     whole = file.read_text()
     assert "Mode" in page(client, "/site")
@@ -166,12 +164,11 @@ def test_a_site_file_that_breaks_goes_and_heals_is_followed_by_each_view(
         else:
             file.write_text(broken)
         for view in VIEWS:
-            if view in ("/what-if", "/mig"):
+            if view == "/mig":
                 assert GOES_ON[view] in page(client, view), view
-            if view != "/what-if":
-                assert said in page(client, view), (broken, view)
+            assert said in page(client, view), (broken, view)
     file.write_text(whole)
-    for view in ("/place", "/jobs", "/mig", "/queue", "/actions"):
+    for view in ("/place", "/jobs", "/mig", "/queue"):
         assert "berth.toml" not in page(client, view), view
     assert "Mode" in page(client, "/site")
 
@@ -180,7 +177,7 @@ def test_a_daemon_and_a_scheduler_that_are_down_are_said_where_they_matter(
     asking: Asking, store_file: Path
 ) -> None:
     assert store_file.exists()
-    client = asking(actions=True)
+    client = asking()
     site = page(client, "/site")
     assert "no daemon answers at" in site
     assert "systemctl start berth" in site

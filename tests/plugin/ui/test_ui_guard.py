@@ -31,7 +31,7 @@ def test_a_name_that_was_given_is_served(asking: Asking) -> None:
 
 def test_without_the_token_nothing_is_shown(asking: Asking) -> None:
     client = asking(token="right")  # noqa: S106
-    for view in ("/place", "/jobs", "/site", "/what-if-page/x.html"):
+    for view in ("/place", "/jobs", "/site", "/mig"):
         assert client.get(view).status_code == 401
         assert client.get(f"{view}?token=wrong").status_code == 401
     assert client.post("/predict").status_code == 401

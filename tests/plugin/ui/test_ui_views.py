@@ -23,7 +23,7 @@ from berth.plugin.workloads.files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 NET = convolutional().SerializeToString()
-VIEWS = ("/overview", "/place", "/predict", "/jobs", "/site", "/mig", "/what-if")
+VIEWS = ("/overview", "/place", "/predict", "/jobs", "/site", "/mig")
 
 
 def text(client: FlaskClient, address: str, **options: object) -> str:
@@ -169,19 +169,6 @@ def test_the_fleet_is_drawn_slice_by_slice(asking: Asking, tmp_path: Path) -> No
     fleet.write_text("{}")
     assert "fleet.json" in text(asking(fleet=fleet), "/mig")
     assert "At most" in text(asking(), "/mig?gpu=A100-40GB")
-
-
-def test_reports_are_framed_without_their_scripts(asking: Asking, tmp_path: Path) -> None:
-    (tmp_path / "tune").mkdir()
-    (tmp_path / "tune" / "report.html").write_text("<script>alert(1)</script>A report")
-    client = asking(reports=tmp_path)
-    assert "tune/report.html" in text(client, "/what-if")
-    assert "iframe" in text(client, "/what-if/tune/report.html")
-    answer = client.get("/what-if-page/tune/report.html")
-    assert "A report" in answer.text
-    assert "sandbox" in answer.headers["Content-Security-Policy"]
-    assert client.get("/what-if-page/../berth.toml").status_code == 404
-    assert client.get("/what-if/none.html").status_code == 404
 
 
 @pytest.mark.slow
