@@ -107,8 +107,6 @@ FIGURES = (
     Figure("GPUs cut anew", "recuts", str),
     Figure("GPU-hours drained", "drained_gpu_h", "{:.3g}".format),
     _count("never started", "never"),
-    _count("lost", "lost"),
-    _count("began again", "requeued"),
     Figure("refused", "refused", str, count=lambda counts: sum(counts.refused.values())),
     _count("jobs moved", "moved", "always", brief="Moved"),
     _count("not judged", "not_judged", "always"),
@@ -172,7 +170,7 @@ def replays_report(
 
 
 def counted(counts: ReplayCounts) -> list[str]:
-    """Return sentences on how many jobs were read, replayed, refused, and lost."""
+    """Return sentences on how many jobs were read, replayed and refused."""
     lines = [f"{counts.read} jobs read, {counts.replayed} replayed, {counts.ended} ended"]
     lines += [f"{count} refused: {reason}" for reason, count in counts.refused.items()]
     if counts.never:

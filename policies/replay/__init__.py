@@ -6,7 +6,6 @@ computes its figures. The event loop is compiled where numba is installed (``ber
 
 from berth.policies.replay.cluster import (
     Cluster,
-    NodeFailure,
     NodeKind,
     Partition,
     Reservation,
@@ -17,7 +16,7 @@ from berth.policies.replay.engine import replay
 from berth.policies.replay.metrics import Metrics, metrics
 from berth.policies.replay.placement import Option, Placer, Present
 from berth.policies.replay.replayed import Recut, ReplayCounts, Replayed
-from berth.policies.replay.settings import Backfill, Multifactor, Recutting, Settings
+from berth.policies.replay.settings import Backfill, Recutting, Settings
 from berth.policies.replay.trace import Trace, trace_of
 from berth.policies.replay.users import UserChange, changes_by_user
 
@@ -25,8 +24,6 @@ __all__ = [
     "Backfill",
     "Cluster",
     "Metrics",
-    "Multifactor",
-    "NodeFailure",
     "NodeKind",
     "Option",
     "Partition",

@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
 from berth.policies.mig.layout import GpuInstance, Layout
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
-
-MOST_FAILURES = 100_000
-"""Most failures in one replay; more are rejected as a mistake in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +62,6 @@ class Reservation:
 
     kind: str
     nodes: tuple[int, ...]
-    begin_s: float
-    end_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFailure:
-    """An unforeseen failure of a node; from ``begin_s`` on, the scheduler knows the repair time
-    ``end_s``."""
-
-    kind: str
-    node: int
     begin_s: float
     end_s: float
 
@@ -141,7 +125,6 @@ class Cluster:
     partitions: tuple[Partition, ...]
     pooled: bool = False
     reservations: tuple[Reservation, ...] = ()
-    failures: tuple[NodeFailure, ...] = ()
     carbon: Intensity | None = None
     """Carbon intensity of the electricity; None: carbon is not computed."""
     sliced: tuple[SlicedGpus, ...] = ()
@@ -167,11 +150,9 @@ class Cluster:
             self._check_nodes(part.kinds[0], part.nodes or (), f"partition {part.name}")
         for event in self.reservations:
             self._check_nodes(event.kind, event.nodes, "a reservation")
-        for failure in self.failures:
-            self._check_nodes(failure.kind, (failure.node,), "a failure")
         if self.pooled and not self.can_pool:
             raise UsageError(
-                "shared nodes, reservations, failures and slices need nodes one by one",
+                "shared nodes, reservations and slices need nodes one by one",
                 hint="leave out pooled",
             )
 
@@ -179,12 +160,12 @@ class Cluster:
     def can_pool(self) -> bool:
         """Return whether the cluster can be replayed in pools.
 
-        Each partition must have one kind of nodes that no other partition uses, and no reservation,
-        failure or MIG slice may concern single nodes.
+        Each partition must have one kind of nodes that no other partition uses, and no
+        reservation or MIG slice may concern single nodes.
         """
         used = [name for part in self.partitions for name in part.kinds]
         whole = all(len(p.kinds) == 1 and p.nodes is None for p in self.partitions)
-        events = self.reservations or self.failures or self.sliced
+        events = self.reservations or self.sliced
         return whole and len(set(used)) == len(used) and not events
 
     @property
@@ -300,37 +281,3 @@ def platform_of(whole_gpu: str, profile: str) -> str:
 def part_of(gpus: SlicedGpus, profile: str) -> float:
     """Return the part of the GPU, 0 to 1, that other jobs cannot use beside such a slice."""
     return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
-
-
-def random_failures(
-    cluster: Cluster, *, mean_s: float, repair_s: float, begin_s: float, end_s: float, seed: int = 0
-) -> tuple[NodeFailure, ...]:
-    """Return random node failures within ``[begin_s, end_s)``, in order of time.
-
-    ``mean_s``: mean time between two failures of one node, exponentially distributed; ``repair_s``:
-    constant time until the node works again. MIG slices do not fail on their own. Raises UsageError
-    for times that are not positive or give too many failures.
-    """
-    if not (mean_s > 0 and repair_s > 0):
-        raise UsageError("nodes break and are repaired after more than 0 s")
-    nodes = [
-        (kind.name, node)
-        for kind in cluster.kinds
-        if kind.name not in cluster.slice_kinds
-        for node in range(kind.count)
-    ]
-    if (end_s - begin_s) * len(nodes) > MOST_FAILURES * mean_s:
-        raise UsageError(
-            f"{len(nodes)} nodes would break more than {MOST_FAILURES} times",
-            hint="give a longer time between failures",
-        )
-    generator = np.random.default_rng(seed)
-    failures: list[NodeFailure] = []
-    for kind, node in nodes:
-        moment = begin_s + float(generator.exponential(mean_s))
-        while moment < end_s:
-            failures.append(NodeFailure(kind, node, moment, moment + repair_s))
-            moment += repair_s + float(generator.exponential(mean_s))
-    return tuple(
-        sorted(failures, key=lambda failure: (failure.begin_s, failure.kind, failure.node))
-    )

@@ -24,12 +24,11 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "state", "priority", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
+    "state", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
 )  # fmt: skip
 _PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
            Backfill.REPLANNED: "replanned"}  # fmt: skip
-_OF_NODES = ("pass_nodes", "node_fails", "node_works", "claim", "unclaim")
-_OF_PRIORITY = ("rank", "rank_one", "charge_ended")
+_OF_NODES = ("pass_nodes", "claim", "unclaim")
 
 _IDLE: dict[int, Any] = {
     1: lambda _1: None,
@@ -47,9 +46,7 @@ def has_numba() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def kernel(
-    backfill: Backfill, *, pooled: bool, multifactor: bool, compiled: bool | None = None
-) -> Run:
+def kernel(backfill: Backfill, *, pooled: bool, compiled: bool | None = None) -> Run:
     """Return ``loop.run``, compiled or not; ``compiled=None``: compiled where numba is installed.
 
     Raises ToolMissing if ``compiled`` is True and numba is missing.
@@ -66,9 +63,7 @@ def kernel(
     left_out |= {name for mode, name in _PASSES.items() if not pooled or mode is not backfill}
     if not pooled or backfill is not Backfill.CONSERVATIVE:
         left_out.add("give_back")
-    if not multifactor:
-        left_out |= set(_OF_PRIORITY)
-    return _compiled(frozenset(left_out), allocates=multifactor or not pooled)
+    return _compiled(frozenset(left_out), allocates=not pooled)
 
 
 @functools.cache
@@ -97,8 +92,8 @@ def _compile(
 ) -> Any:
     """Return a compiled copy of the function, which looks up the functions it calls in ``names``.
 
-    ``allocates``: whether some compiled function creates arrays (those for priorities and for nodes
-    do). If none does, numba's reference counting is switched off: it would take longer than the
+    ``allocates``: whether some compiled function creates arrays (those for nodes do). If
+    none does, numba's reference counting is switched off: it would take longer than the
     rest.
     """
     copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)

@@ -61,7 +61,6 @@ def replay(
     run = kernel(
         settings.backfill,
         pooled=cluster.pooled,
-        multifactor=settings.priority is not None,
         compiled=False
         if settings.compiled is None and len(trace) < WORTH_COMPILING
         else settings.compiled,
@@ -288,11 +287,9 @@ def _result(inputs: Inputs, state: State, answers: _Answers) -> Replayed:
         ended=int(np.sum(status == at.ENDED)),
         killed=int(killed.sum()),
         killed_memory=int(starved.sum()),
-        lost=int(np.sum(status == at.LOST)),
         never=int(np.sum((status == at.HELD) | (status == at.QUEUED))),
         moved=int(moved.sum()),
         not_judged=int(answers.unjudged.sum()),
-        requeued=int(state.jobs[:, at.J_REQUEUES].sum()),
     )
     return Replayed(
         trace=trace,
@@ -312,7 +309,6 @@ def _result(inputs: Inputs, state: State, answers: _Answers) -> Replayed:
         killed_memory=starved,
         moved=moved,
         not_judged=answers.unjudged,
-        requeues=state.jobs[:, at.J_REQUEUES],
         refused=refused,
         counts=counts,
         units=() if cluster.pooled else _nodes_of(state, chosen),

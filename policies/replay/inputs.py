@@ -244,10 +244,7 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         hole_free=np.zeros((parts, _HOLES, at.RESOURCES), np.int64),
         heap_time=np.zeros(events),
         heap_code=np.zeros(events, np.int64),
-        failures=np.zeros((len(cluster.failures), 2), np.int64),
-        fail_end=np.zeros(len(cluster.failures)),
         arrays=_arrays(trace),
-        users=_users(trace),
     )
     state.moments[:, at.T_SUBMIT] = trace.submit_s
     state.nodes[:, at.N_HEAD] = -1
@@ -260,14 +257,13 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         state.seg_free[:, 0] = units.capacity[np.array([rows[0] for rows in members])]
         state.seg_time[:, 0] = trace.submit_s[0]
     _configure(state, settings, pooled=pooled)
-    _write_site(state, cluster, size, _site_claims(cluster, units))
+    _write_site(state, size, _site_claims(cluster, units))
     return state
 
 
 def _jobs(inputs: Inputs, room: int) -> Ints:
     trace = inputs.trace
     jobs = np.zeros((len(trace), at.JOB_COLUMNS), np.int64)
-    jobs[:, at.J_USER] = trace.user
     jobs[:, at.J_AFTER] = trace.after
     jobs[:, at.J_ARRAY] = trace.array
     jobs[:, at.J_FIRST] = np.arange(len(trace)) * room
@@ -310,13 +306,6 @@ def _arrays(trace: Trace) -> Ints:
     return arrays
 
 
-def _users(trace: Trace) -> Floats:
-    """Return the users' usage (0) and shares (equal) as [users][U_]."""
-    users = np.zeros((max(int(trace.user.max(initial=0)) + 1, 1), 2))
-    users[:, at.U_SHARES] = 1.0 / len(users)
-    return users
-
-
 def _most_running(units: Units, jobs: int) -> Ints:
     """Return [partitions] an upper bound on running jobs, since each holds at least a core or a
     GPU.
@@ -326,67 +315,39 @@ def _most_running(units: Units, jobs: int) -> Ints:
 
 
 def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
-    # A run has at most one END and one EXCEEDED event; runs that a failed node ended leave theirs.
-    on_nodes = (cluster.kind(failure.kind) for failure in cluster.failures)
-    again = 2 * sum(kind.cores + kind.gpus for kind in on_nodes)
-    return int(2 * min(int(most.sum()), jobs) + again + 2 * site_claims(cluster) + 8)
+    # A run has at most one END and one EXCEEDED event.
+    return int(2 * min(int(most.sum()), jobs) + 2 * site_claims(cluster) + 8)
 
 
 def site_claims(cluster: Cluster) -> int:
-    """Return the number of claims for reservations, failures and MIG slices, which precede jobs'
-    claims.
-    """
-    held = sum(len(reservation.nodes) for reservation in cluster.reservations) + len(
-        cluster.failures
-    )
+    """Return the number of claims for reservations and MIG slices, which precede jobs' claims."""
+    held = sum(len(reservation.nodes) for reservation in cluster.reservations)
     return held + sum(gpus.rows(p) for gpus in cluster.sliced for p in gpus.profiles)
 
 
 def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
-    """Return (node, begin, end) of each reserved node, then of each failure."""
-    held = [
+    """Return (node, begin, end) of each reserved node."""
+    return [
         (units.first[reservation.kind] + node, reservation.begin_s, reservation.end_s)
         for reservation in cluster.reservations
         for node in reservation.nodes
     ]
-    return held + [(units.first[f.kind] + f.node, f.begin_s, f.end_s) for f in cluster.failures]
 
 
-def _write_site(
-    state: State,
-    cluster: Cluster,
-    at_claim: int,
-    site: list[tuple[int, float, float]],
-) -> None:
-    reserved = len(site) - len(cluster.failures)
+def _write_site(state: State, at_claim: int, site: list[tuple[int, float, float]]) -> None:
     for k, (unit, begin, end) in enumerate(site, at_claim):
         state.claims[k, at.C_ALLOC] = unit
-        f = k - at_claim - reserved
-        if f < 0:
-            claim(state, k, begin, end)
-            push(state, end, at.OPENS)
-        else:
-            state.failures[f, at.F_CLAIM], state.failures[f, at.F_UNIT] = k, unit
-            state.fail_end[f] = end
-            push(state, begin, at.KINDS * f + at.DOWN)
+        claim(state, k, begin, end)
+        push(state, end, at.OPENS)
 
 
 def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.counters[at.BACKFILL] = _MODES[settings.backfill]
     state.counters[at.POOLED] = int(pooled)
-    state.counters[at.REQUEUE] = int(settings.requeue_failed)
     state.counters[at.QUEUES] = len(state.part_values) if pooled else 1
     begin = float(state.moments[0, at.T_SUBMIT]) if len(state.jobs) else 0.0
-    state.clock[at.NOW] = state.clock[at.CHARGED] = begin
-    state.clock[at.RANKED] = state.clock[at.PASS_AT] = -np.inf
+    state.clock[at.NOW], state.clock[at.PASS_AT] = begin, -np.inf
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
     state.clock[at.RESOLUTION], state.clock[at.UNTIL] = settings.resolution_s, np.inf
     state.part_values[:, at.V_BACKFILL] = -np.inf
     state.counters[at.WHOLE] = settings.backfill is Backfill.REPLANNED and not pooled
-    weights = settings.priority
-    if weights is not None:
-        state.counters[at.MULTIFACTOR] = 1
-        state.clock[at.AGE : at.PERIOD + 1] = (
-            weights.age, weights.max_age_s, weights.fair_share, weights.half_life_s,
-            weights.period_s,
-        )  # fmt: skip

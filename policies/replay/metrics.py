@@ -159,7 +159,7 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
             values[0] if figure.name == "refused" else round(sum(values) / len(values))
         )
     merged = ReplayCounts(**counts)
-    merged = replace(merged, ended=merged.replayed - merged.lost - merged.never)  # adds up
+    merged = replace(merged, ended=merged.replayed - merged.never)  # adds up
     return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
 
 

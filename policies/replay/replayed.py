@@ -31,7 +31,7 @@ class Recut:
 class ReplayCounts:
     """Numbers of jobs by their outcome in a replay.
 
-    ``read`` is ``replayed`` + ``refused``; ``replayed`` is ``ended`` + ``lost`` + ``never``.
+    ``read`` is ``replayed`` + ``refused``; ``replayed`` is ``ended`` + ``never``.
     """
 
     read: int
@@ -42,16 +42,12 @@ class ReplayCounts:
     ended: int
     killed: int
     """Jobs that were killed at their time limit."""
-    lost: int
-    """Jobs that were on a failed node and not requeued."""
     never: int
-    """Jobs that never started, such as those that depend on a refused or lost job."""
+    """Jobs that never started, such as those that depend on a refused job."""
     moved: int
     """Jobs that ran in a partition other than the one they were submitted to."""
     not_judged: int
     """Jobs that stayed because their true run time at the policy's choice is unknown."""
-    requeued: int
-    """Number of requeues, summed over all jobs."""
     policy_failed: int = 0
     """Jobs that stayed in their partition, as in production, because the policy raised an error."""
     killed_memory: int = 0
@@ -61,7 +57,7 @@ class ReplayCounts:
     def adds_up(self) -> bool:
         """Return whether every job is counted in exactly one outcome."""
         all_read = self.read == self.replayed + sum(self.refused.values())
-        return all_read and self.replayed == self.ended + self.lost + self.never
+        return all_read and self.replayed == self.ended + self.never
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,6 @@ class Replayed:
     killed_memory: Flags
     moved: Flags
     not_judged: Flags
-    requeues: Ints
     refused: Ints
     """Index into ``inputs.REASONS``; 0: not refused."""
     counts: ReplayCounts

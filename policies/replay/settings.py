@@ -1,4 +1,4 @@
-"""Settings of the simulated scheduler: order of jobs, backfill, limits, and MIG re-partitioning."""
+"""Settings of the simulated scheduler: backfill, limits, and MIG re-partitioning."""
 
 from __future__ import annotations
 
@@ -23,22 +23,6 @@ class Backfill(StrEnum):
     """As in Slurm: at every event, jobs start in order until one cannot. Every ``backfill_s``
     seconds, all waiting jobs get new reservations in order, and those that can start now do.
     Reservations hold whole nodes; in pools, what the job needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Multifactor:
-    """Weights of multifactor priority: a weighted sum of factors from 0 to 1; the largest starts
-    first."""
-
-    age: float = 1_000.0
-    max_age_s: float = 7 * 86_400.0
-    fair_share: float = 10_000.0
-    """Weight of the factor ``2 ** -(used / share)``.
-
-    used: the user's part of all users' decayed usage, 0 to 1; share: 1 / number of users."""
-    half_life_s: float = 7 * 86_400.0
-    period_s: float = 300.0
-    """Least time in seconds between two computations of priorities."""
 
 
 PATIENCE = Hysteresis(min_dwell_s=1_800.0, min_gain=0.05)
@@ -73,11 +57,7 @@ class Settings:
     """The simulated scheduler's configuration."""
 
     backfill: Backfill = Backfill.EASY
-    priority: Multifactor | None = None
-    """Weights of multifactor priority; None: jobs are in order of submission."""
     kill_at_limit: bool = True
-    requeue_failed: bool = True
-    """True: jobs on a failed node are requeued; False: they are lost."""
     kill_at_memory: bool = True
     """Count jobs as killed whose recorded peak memory exceeds their allocation. They still hold
     their nodes for their whole run time, because the time of the peak is not recorded."""

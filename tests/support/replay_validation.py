@@ -35,8 +35,6 @@ def _ran(replayed: Replayed) -> list[int]:
 
 def _times(r: Replayed) -> Iterator[str]:
     for i in _ran(r):
-        if math.isnan(r.start_s[i]):
-            continue  # lost before it began again
         if r.start_s[i] < r.trace.submit_s[i]:
             yield f"job {i} starts before it is submitted"
         parent = int(r.trace.after[i])
@@ -44,7 +42,7 @@ def _times(r: Replayed) -> Iterator[str]:
             yield f"job {i} starts before job {parent} ends, which it waits for"
         if r.end_s[i] - r.start_s[i] > r.limit_s[i] + 1e-6 * max(1.0, r.end_s[i]):
             yield f"job {i} runs past its limit"
-        stayed = not r.moved[i] and not r.killed[i] and not r.counts.lost
+        stayed = not r.moved[i] and not r.killed[i]
         lasted = r.end_s[i] - r.start_s[i]
         if stayed and not math.isclose(lasted, r.trace.runtime_s[i], abs_tol=1e-3):
             yield f"job {i} runs {lasted} s and not {r.trace.runtime_s[i]} s"
@@ -53,7 +51,7 @@ def _times(r: Replayed) -> Iterator[str]:
 def _conserved(r: Replayed) -> Iterator[str]:
     if not r.counts.adds_up:
         yield f"the counts do not add up: {r.counts}"
-    if r.counts.ended + r.counts.lost != len(_ran(r)):
+    if r.counts.ended != len(_ran(r)):
         yield "jobs that ended are not as many as have an end"
     if int(np.sum(r.refused > 0)) != sum(r.counts.refused.values()):
         yield "refused jobs are not as many as counted"
@@ -158,7 +156,6 @@ def _reservations(r: Replayed) -> Iterator[str]:
     simple = (
         len(r.cluster.partitions) == 1
         and r.cluster.pooled
-        and r.settings.priority is None
         and not (r.settings.cycle_s or r.settings.start_overhead_s or r.settings.end_overhead_s)
         and not np.any(r.trace.after >= 0)
         and not np.any(r.trace.array >= 0)

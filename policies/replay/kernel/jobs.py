@@ -1,6 +1,4 @@
-"""The events in a job's life: it becomes eligible, starts, ends, exceeds its plan, or loses its
-node.
-"""
+"""The events in a job's life: it becomes eligible, starts, ends, or exceeds its plan."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import numpy as np
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.holes import give_back
-from berth.policies.replay.kernel.priority import charge_ended
 from berth.policies.replay.kernel.queues import (
     add_running,
     enqueue,
@@ -128,7 +125,6 @@ def start(s: State, o: int) -> None:
 def free_units(s: State, o: int) -> None:
     """Free the nodes or the part of the pool that a running job holds."""
     now = s.clock[at.NOW]
-    charge_ended(s, o)
     remove_running(s, o)
     p = s.options[o, at.O_PART]
     if s.counters[at.POOLED]:
@@ -147,12 +143,6 @@ def free_units(s: State, o: int) -> None:
 def finish(s: State, o: int) -> None:
     """End a job, by itself or at its time limit."""
     i = s.options[o, at.O_JOB]
-    if (
-        s.jobs[i, at.J_STATUS] != at.RUNNING
-        or s.jobs[i, at.J_CHOSEN] != o
-        or s.spans[o, at.S_DUE] != s.clock[at.NOW]
-    ):
-        return  # this event belongs to an earlier run that a failed node ended
     free_units(s, o)
     s.jobs[i, at.J_STATUS] = at.ENDED
     s.moments[i, at.T_END] = s.clock[at.NOW]
@@ -163,11 +153,7 @@ def finish(s: State, o: int) -> None:
 def exceed(s: State, o: int) -> None:
     """Double the planned time of a job that runs longer than planned, up to its time limit."""
     i, now = s.options[o, at.O_JOB], s.clock[at.NOW]
-    if (
-        s.jobs[i, at.J_STATUS] != at.RUNNING
-        or s.jobs[i, at.J_CHOSEN] != o
-        or s.spans[o, at.S_PLAN_END] != now
-    ):
+    if s.jobs[i, at.J_STATUS] != at.RUNNING:
         return
     ran = max(now - s.moments[i, at.T_START], 1.0)
     longer = s.moments[i, at.T_START] + 2.0 * ran
@@ -184,18 +170,3 @@ def exceed(s: State, o: int) -> None:
         push(s, longer, at.KINDS * o + at.EXCEEDED)
     s.parts[queue_of(s, o), at.P_DELAYED] = 1
     s.parts[queue_of(s, o), at.P_DIRTY] = 1
-
-
-def interrupt(s: State, o: int) -> None:
-    """Requeue a job whose node failed, or count the job as lost, by the setting ``REQUEUE``."""
-    i = s.options[o, at.O_JOB]
-    free_units(s, o)
-    if s.counters[at.REQUEUE]:
-        s.jobs[i, at.J_REQUEUES] += 1
-        s.jobs[i, at.J_CHOSEN] = -1
-        s.moments[i, at.T_START] = np.nan
-        enqueue(s, i)
-    else:
-        s.jobs[i, at.J_STATUS] = at.LOST
-        s.moments[i, at.T_END] = s.clock[at.NOW]
-        release(s, i)

@@ -7,12 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.claims import claim, unclaim
-from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
+from berth.policies.replay.kernel.jobs import exceed, finish, submit
 from berth.policies.replay.kernel.passes import conservative, easy, fcfs, pass_nodes, replanned
-from berth.policies.replay.kernel.priority import rank
-from berth.policies.replay.kernel.queues import pop, push
-from berth.policies.replay.kernel.state import State, claims_of
+from berth.policies.replay.kernel.queues import pop
+from berth.policies.replay.kernel.state import State
 
 
 def grows(s: State, q: int) -> bool:
@@ -25,7 +23,6 @@ def grows(s: State, q: int) -> bool:
 
 def pass_all(s: State) -> bool:
     """Start all jobs that can start now; False: a profile lacks room, so call again with more."""
-    rank(s)
     again = True
     while again:
         again = False
@@ -54,38 +51,6 @@ def pass_all(s: State) -> bool:
     return True
 
 
-def node_fails(s: State, f: int) -> None:
-    """Fail a node: its jobs are interrupted, and no job fits on the node until its repair."""
-    u, k = s.failures[f, at.F_UNIT], s.failures[f, at.F_CLAIM]
-    for p in range(len(s.part_values)):
-        place = s.parts[p, at.P_RUN_AT]
-        while place < s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT]:
-            o = s.run_options[place]
-            hit = False
-            for each in claims_of(s.options, o):
-                if s.claims[each, at.C_ALLOC] == u:
-                    hit = True
-            if hit:
-                interrupt(s, o)
-            else:
-                place += 1
-    for r in range(s.free.shape[1]):
-        s.free[u, r] -= s.capacity[u, r]
-    claim(s, k, s.clock[at.NOW], s.fail_end[f])
-    push(s, s.fail_end[f], at.KINDS * f + at.UP)
-    s.parts[0, at.P_DELAYED] = 1
-    s.parts[0, at.P_DIRTY] = 1
-
-
-def node_works(s: State, f: int) -> None:
-    """Repair a node, which then is empty and has all its resources."""
-    u = s.failures[f, at.F_UNIT]
-    for r in range(s.free.shape[1]):
-        s.free[u, r] += s.capacity[u, r]
-    unclaim(s, s.failures[f, at.F_CLAIM])
-    s.parts[0, at.P_DIRTY] = 1
-
-
 def happen(s: State, now: float) -> None:
     """Handle all events that are due at ``now``."""
     s.clock[at.NOW] = now
@@ -96,10 +61,6 @@ def happen(s: State, now: float) -> None:
             finish(s, subject)
         elif kind == at.EXCEEDED:
             exceed(s, subject)
-        elif kind == at.DOWN:
-            node_fails(s, subject)
-        elif kind == at.UP:
-            node_works(s, subject)
         else:
             s.parts[0, at.P_DIRTY] = 1
     for q in range(s.counters[at.QUEUES]):

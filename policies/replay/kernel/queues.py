@@ -1,7 +1,7 @@
-"""Ordered lists: events by time, waiting jobs by priority, running jobs by planned end.
+"""Ordered lists: events by time, waiting jobs by eligible time, running jobs by planned end.
 
 Events are a binary heap in two arrays, by time, then by code. Waiting jobs are a linked list of
-options for each queue, by priority, then by the time when they became eligible. In pools, each
+options for each queue, by the time when they became eligible. In pools, each
 partition has a queue; on nodes, one queue has the first option of every job. Running jobs are a
 sorted range for each partition.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.priority import rank_one
 from berth.policies.replay.kernel.state import State
 
 
@@ -21,10 +20,7 @@ def queue_of(s: State, o: int) -> int:
 
 
 def ahead(s: State, a: int, b: int) -> bool:
-    """Return whether option ``a`` precedes option ``b``: by priority, eligible time, then job
-    number."""
-    if s.spans[a, at.S_PRIORITY] != s.spans[b, at.S_PRIORITY]:
-        return bool(s.spans[a, at.S_PRIORITY] > s.spans[b, at.S_PRIORITY])
+    """Return whether option ``a`` precedes option ``b``: by eligible time, then job number."""
     i, j = s.options[a, at.O_JOB], s.options[b, at.O_JOB]
     if s.moments[i, at.T_ELIGIBLE] != s.moments[j, at.T_ELIGIBLE]:
         return bool(s.moments[i, at.T_ELIGIBLE] < s.moments[j, at.T_ELIGIBLE])
@@ -32,8 +28,7 @@ def ahead(s: State, a: int, b: int) -> bool:
 
 
 def insert(s: State, o: int) -> None:
-    """Insert an option into its queue at the place given by its priority, searching from the
-    end."""
+    """Insert an option into its queue by its eligible time, searching from the end."""
     q = queue_of(s, o)
     behind = -1
     before = s.parts[q, at.P_TAIL]
@@ -81,7 +76,6 @@ def enqueue(s: State, i: int) -> None:
     s.jobs[i, at.J_STATUS] = at.QUEUED
     options = s.jobs[i, at.J_COUNT] if s.counters[at.POOLED] else 1
     for o in range(s.jobs[i, at.J_FIRST], s.jobs[i, at.J_FIRST] + options):
-        rank_one(s, o)
         insert(s, o)
 
 

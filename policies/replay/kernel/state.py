@@ -21,37 +21,25 @@ HEAP: Final = 1
 BACKFILL: Final = 2
 """0: FCFS, 1: EASY, 2: conservative, 3: replanned."""
 POOLED: Final = 3
-REQUEUE: Final = 4
-MULTIFACTOR: Final = 5
-PENDING: Final = 6
+PENDING: Final = 4
 """1: a pass over the waiting jobs is due, at ``PASS_AT``."""
-QUEUES: Final = 7
+QUEUES: Final = 5
 """Number of queues: one for each pool, or one for all nodes."""
-
-WHOLE: Final = 8
+WHOLE: Final = 6
 """1: reservations hold whole nodes."""
-COUNTERS: Final = 9
+COUNTERS: Final = 7
 
 # Indices into ``clock``.
 NOW: Final = 0
-RANKED: Final = 1
-"""Time of the last computation of priorities."""
-CHARGED: Final = 2
-"""Time up to which the users' usage has been accounted."""
-AGE: Final = 3
-MAX_AGE: Final = 4
-FAIR: Final = 5
-HALF_LIFE: Final = 6
-PERIOD: Final = 7
-CYCLE: Final = 8
+CYCLE: Final = 1
 """Passes begin at whole multiples of this many seconds; 0: at every event."""
-PASS_AT: Final = 9
+PASS_AT: Final = 2
 """Time at which the next pass begins, where one is pending."""
-BACKFILL_EVERY: Final = 10
-RESOLUTION: Final = 11
-UNTIL: Final = 12
+BACKFILL_EVERY: Final = 3
+RESOLUTION: Final = 4
+UNTIL: Final = 5
 """Time at which the replay pauses, before later events; infinite: no pause."""
-CLOCK: Final = 13
+CLOCK: Final = 6
 
 # Values of ``status``.
 FUTURE: Final = 0
@@ -59,38 +47,33 @@ HELD: Final = 1
 QUEUED: Final = 2
 RUNNING: Final = 3
 ENDED: Final = 4
-LOST: Final = 5
-REFUSED: Final = 6
+REFUSED: Final = 5
 
 # Kinds of events; a code is KINDS * what + kind.
-KINDS: Final = 5
+KINDS: Final = 3
 END: Final = 0
 EXCEEDED: Final = 1
 """A running job reaches its planned end."""
-DOWN: Final = 2
-UP: Final = 3
-OPENS: Final = 4
+OPENS: Final = 2
 """A site reservation ends."""
 
 
 # Columns of ``jobs``.
-J_USER: Final = 0
-J_AFTER: Final = 1
-J_ARRAY: Final = 2
-J_FIRST: Final = 3
+J_AFTER: Final = 0
+J_ARRAY: Final = 1
+J_FIRST: Final = 2
 """Index of the job's first option."""
-J_COUNT: Final = 4
+J_COUNT: Final = 3
 """Number of the job's options."""
-J_STATUS: Final = 5
-J_CHOSEN: Final = 6
+J_STATUS: Final = 4
+J_CHOSEN: Final = 5
 """Option by which the job runs or ran; -1: it has not started."""
-J_KILLED: Final = 7
-J_REQUEUES: Final = 8
-J_CHILD: Final = 9
+J_KILLED: Final = 6
+J_CHILD: Final = 7
 """First of the jobs that depend on this job."""
-J_SIBLING: Final = 10
+J_SIBLING: Final = 8
 """Next job with the same dependency, or next held task of the array."""
-JOB_COLUMNS: Final = 11
+JOB_COLUMNS: Final = 9
 
 # Columns of ``moments`` (rows: jobs).
 T_SUBMIT: Final = 0
@@ -122,8 +105,7 @@ S_DUE: Final = 4
 """Time at which the running job will end."""
 S_RESERVED: Final = 5
 """Start of the option's reservation; infinite: none."""
-S_PRIORITY: Final = 6
-SPAN_COLUMNS: Final = 7
+SPAN_COLUMNS: Final = 6
 
 # Columns of ``parts`` (rows: partitions or their queues). The last row has P_AT only.
 P_HEAD: Final = 0
@@ -134,7 +116,7 @@ P_FRESH: Final = 3
 P_DIRTY: Final = 4
 """1: all waiting jobs must be examined, for example because a job ended."""
 P_DELAYED: Final = 5
-"""1: reservations must be recomputed, because a job exceeded its plan or a node failed."""
+"""1: reservations must be recomputed, because a job exceeded its plan."""
 P_RUN_AT: Final = 6
 P_RUN_COUNT: Final = 7
 P_AT: Final = 8
@@ -188,15 +170,11 @@ E_HOLE: Final = 2
 """Earliest begin of the holes that appeared since the row was written."""
 SPANS_TRIED: Final = 3
 
-# Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
-F_CLAIM: Final = 0
-F_UNIT: Final = 1
+# Columns of ``arrays`` and ``hole_times``.
 A_LIMIT: Final = 0
 A_LIVE: Final = 1
 A_HEAD: Final = 2
 A_TAIL: Final = 3
-U_USAGE: Final = 0
-U_SHARES: Final = 1
 H_BEGIN: Final = 0
 H_END: Final = 1
 H_PLACE: Final = 2
@@ -236,8 +214,8 @@ class State(NamedTuple):
     nodes: Ints
     """[units][N_]"""
     claims: Ints
-    """[claims][C_]: each option has one for each of its nodes. Claims of site reservations and
-    failures have no owner."""
+    """[claims][C_]: each option has one for each of its nodes. Claims of site reservations
+    have no owner."""
     claim_times: Floats
     """[claims][D_]"""
     tried: Ints
@@ -258,13 +236,8 @@ class State(NamedTuple):
     """[partitions][holes][resources]"""
     heap_time: Floats
     heap_code: Ints
-    failures: Ints
-    """[failures][F_]"""
-    fail_end: Floats
     arrays: Ints
     """[arrays][A_]"""
-    users: Floats
-    """[users][U_]"""
 
 
 def options_of(jobs: Ints, i: int) -> range:

@@ -279,7 +279,7 @@ def test_every_job_is_counted_once_whatever_became_of_it(tmp_path: Path, site: P
     counts = done["replays"][0]["counts"]
     assert (done["broken"], done["not_ended"], counts["read"]) == (1, 1, 4)
     assert counts["read"] == counts["replayed"] + sum(counts["refused"].values())
-    assert counts["replayed"] == counts["ended"] + counts["lost"] + counts["never"] == 2
+    assert counts["replayed"] == counts["ended"] + counts["never"] == 2
     text = run(trace(tmp_path, *rows), "--site", site).output
     assert "1 refused: larger than its partition" in text
     assert "1 refused: an unknown partition" in text

@@ -13,8 +13,6 @@ from berth.pilot.errors import UsageError
 from berth.policies.replay import (
     Backfill,
     Cluster,
-    Multifactor,
-    NodeFailure,
     NodeKind,
     Option,
     Partition,
@@ -163,30 +161,6 @@ def test_no_job_runs_into_a_reservation_of_the_site(backfill: Backfill) -> None:
     trace = jobs((0, 15, 8), (1, 10, 8), (2, 3, 2))
     replayed = run(trace, cluster, backfill)
     assert replayed.start_s.tolist() == [0, 50, 60 if backfill is Backfill.FCFS else 15]
-
-
-@pytest.mark.parametrize("backfill", ALL)
-def test_a_node_that_breaks_sends_its_jobs_back_to_the_queue(backfill: Backfill) -> None:
-    cluster = two_partitions(failures=(NodeFailure("cpu", 0, 4.0, 30.0),))
-    trace = jobs((0, 10, 2), (0, 10, 2))
-    replayed = run(trace, cluster, backfill)
-    assert replayed.start_s.tolist() == [4, 0]  # on another node
-    assert replayed.requeues.tolist() == [1, 0]
-    assert replayed.counts.requeued == 1
-    lost = run(trace, cluster, backfill, requeue_failed=False)
-    assert (lost.counts.lost, lost.counts.ended) == (1, 1)
-
-
-@pytest.mark.parametrize("pooled", POOLED)
-def test_fair_share_puts_the_user_who_used_least_first(pooled: bool) -> None:
-    trace = replace(
-        jobs((0, 100, 4), (1, 10, 4), (2, 10, 4)), user=np.array([0, 0, 1]), users=("a", "b")
-    )
-    cluster = replace(one_pool(4), pooled=pooled)
-    replayed = run(trace, cluster, Backfill.EASY, priority=Multifactor(period_s=1.0))
-    assert replayed.start_s.tolist() == [0, 110, 100]
-    by_age = run(trace, cluster, Backfill.EASY, priority=Multifactor(fair_share=0, period_s=1.0))
-    assert by_age.start_s.tolist() == [0, 100, 110]
 
 
 @pytest.mark.parametrize("backfill", ALL)

@@ -9,7 +9,6 @@ import pytest
 from replay_validation import problems
 
 from berth.pilot.errors import UsageError
-from berth.plugin.replay.truth import Truth
 from berth.policies import Candidate, PolicySettings
 from berth.policies.objectives.time_and_cost import Fastest
 from berth.policies.replay import (
@@ -110,19 +109,6 @@ def test_a_policy_that_raises_is_named_with_the_job(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Fastest, "score", broken)
     with pytest.raises(UsageError, match="policy fastest failed on job 0: ZeroDivisionError"):
         placed(trace([50], [10]))
-
-
-def test_the_error_of_predictions_follows_the_seed_and_its_size() -> None:
-    jobs = trace([50] * 200, [50] * 200)
-
-    def mids(error: float, seed: int) -> list[float]:
-        _, oracle = Truth(jobs, error).drawn(PLACES, seed)
-        forecasts = [oracle.forecast(job) for job in range(len(jobs))]
-        return [f.curves["slow"].points[0].runtime_s.mid for f in forecasts if f is not None]
-
-    assert mids(0.0, 0) == [50.0] * 200
-    assert mids(0.5, 1) == mids(0.5, 1) != mids(0.5, 2)
-    assert np.std(np.log(mids(0.5, 1))) == pytest.approx(0.5, rel=0.2)
 
 
 class OneByOne:
