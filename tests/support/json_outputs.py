@@ -118,7 +118,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "mig-show": Case(("mig", "show", "--gpu", "A100-40GB")),
         "workload-model": Case(("workload", "model", at["net.onnx"])),
         "jobs-outcomes": Case(("jobs", "outcomes", *here)),
-        "jobs-gain": Case(("jobs", "gain", "--against", "rome", *here)),
+        "jobs-gain": Case(("jobs", "gain", *here)),
         "jobs-outcomes-jobs": Case(("jobs", "outcomes", *here, "--jobs")),
         "pilot-bench": Case(("pilot", "bench"), stand_ins.bench),
         "pilot-dl": Case(

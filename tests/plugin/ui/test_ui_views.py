@@ -18,6 +18,7 @@ from ui_store import decision
 from berth.pilot.documents import to_json
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
+from berth.plugin.ui.overview import FINDINGS
 from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 
@@ -142,7 +143,10 @@ def test_ten_thousand_decisions_are_paged(asking: Asking, settings: object) -> N
     assert seen == sorted(seen, reverse=True)
 
 
-def test_the_site_s_parts_fail_by_themselves(asking: Asking, settings: object) -> None:
+def test_the_site_s_parts_fail_by_themselves(
+    asking: Asking, settings: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FINDINGS, "_patience_s", 60.0)
     page = text(asking(), "/site")
     assert "Is it sound?" in page
     assert "a100-40gb" in page
