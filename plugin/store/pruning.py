@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
-from sqlalchemy import Column, func, select, text
+from sqlalchemy import Column, Table, func, select, text
 
 from berth.pilot.progress import is_shown, report
 from berth.plugin.store.database import Database
+from berth.plugin.store.tables import PARTIAL
 
 PIECE_S = 0.2
 """Intended seconds per transaction: other writers wait at most for one transaction."""
@@ -15,10 +17,14 @@ PAUSE_S = 0.1
 """The longest pause in seconds between two transactions; the pause equals the last transaction's
 time where that is shorter. Others that wait for SQLite's lock retry every 0.1 s.
 """
-FIRST_ROWS = 50
+FIRST_ROWS = 200
 MOST_ROWS = 50_000
 _GROWTH = 2.0
 """The largest factor by which one transaction may have more rows than the one before."""
+_READ_AHEAD = 50_000
+"""Rows whose pages are read before the first of them is deleted, outside the lock: in a large file
+reading takes most of the time.
+"""
 _CACHE_KIB = 64 * 1024
 """SQLite's page cache in KiB. Each transaction changes pages of every index; they are written only
 once where all of them fit.
@@ -29,6 +35,10 @@ once where all of them fit.
 _SQLITE = """
 DELETE FROM {table} WHERE rowid IN
   (SELECT rowid FROM {table} WHERE {column} < :before_s ORDER BY {column} LIMIT :count)
+"""
+_OF_INDEX = """
+SELECT count(*) FROM (SELECT {columns} FROM {table} WHERE {column} < :before_s
+  ORDER BY {column} LIMIT :count) AS old CROSS JOIN {table} AS same {by} WHERE {equal}
 """
 # Each transaction begins at the time where the last one ended, since PostgreSQL's index holds
 # deleted rows until the next vacuum.
@@ -101,12 +111,17 @@ class _PiecesOfFile:
     def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
         self._database = database
         self._before_s = before_s
+        self._ahead = 0
+        """Rows that were read ahead and not yet deleted."""
         self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
+        self._of_indexes = [text(statement) for statement in _index_statements(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
         """Delete at most ``count`` rows; return their number and the seconds for which the file was
         locked.
         """
+        if self._ahead < count:
+            self._read_ahead(max(count, _READ_AHEAD))
         begun_s = time.monotonic()
         with self._database.write() as connection:
             connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -114,9 +129,43 @@ class _PiecesOfFile:
             values = {"before_s": self._before_s, "count": count}
             deleted = int(connection.execute(self._statement, values).rowcount)
         took_s = time.monotonic() - begun_s
+        self._ahead -= deleted
         with self._database.read() as connection:  # in a commit, others would wait for this
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
         return deleted, took_s
+
+    def _read_ahead(self, count: int) -> None:
+        with self._database.read() as connection:
+            for statement in self._of_indexes:
+                connection.execute(statement, {"before_s": self._before_s, "count": count})
+        self._ahead = count
+
+
+def _index_statements(column: Column[float]) -> Iterator[str]:
+    """Yield statements that read the oldest rows' entries in each index that is not ordered by
+    time.
+
+    In an index ordered by time these entries are adjacent, so that reading ahead gains nothing. A
+    partial index, which lacks some of the rows, cannot be read so.
+    """
+    table = column.table
+    assert isinstance(table, Table)  # noqa: S101
+    names = {
+        index.name: [indexed.name for indexed in index.columns]
+        for index in table.indexes
+        if index.name not in PARTIAL
+    }
+    every = [("", [indexed.name for indexed in table.primary_key])]
+    every += [(f"INDEXED BY {name}", columns) for name, columns in names.items()]
+    for by, columns in every:
+        if columns[0] != column.name:
+            yield _OF_INDEX.format(
+                table=table.name,
+                column=column.name,
+                by=by,
+                columns=", ".join(f'"{indexed}"' for indexed in columns),
+                equal=" AND ".join(f'same."{indexed}" IS old."{indexed}"' for indexed in columns),
+            )
 
 
 def _count_before(database: Database, column: Column[float], before_s: float) -> int:

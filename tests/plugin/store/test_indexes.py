@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from empty_stores import open_store
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from berth.plugin.store import Store
-from berth.plugin.store.tables import metadata
+from berth.plugin.store.pruning import _index_statements
+from berth.plugin.store.tables import PARTIAL, metadata
 
 ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_decisions_time_s": lambda s: s.decisions.last(5),
@@ -82,3 +83,31 @@ def test_the_question_is_answered_by_the_index(index: str, plans: dict[str, str]
 )
 def test_rows_come_from_the_index_in_their_order(index: str, plans: dict[str, str]) -> None:
     assert "USE TEMP B-TREE FOR ORDER BY" not in plans[index]
+
+
+@pytest.mark.parametrize("table", ["decisions", "runs", "rankings"])
+def test_pruning_reads_each_index_before_it_keeps_others_from_writing(
+    table: str, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    of = metadata.tables[table]
+    column = next(of.c[name] for name in ("time_s", "end_s", "used_s") if name in of.c)
+    with store.database.read() as connection:
+        plans = [
+            " ".join(
+                row[3]
+                for row in connection.execute(
+                    text(f"EXPLAIN QUERY PLAN {statement}"), {"before_s": 5.0, "count": 9}
+                )
+            )
+            for statement in _index_statements(column)
+        ]
+    store.close()
+    others = [
+        one
+        for one in of.indexes
+        if next(iter(one.columns)).name != column.name and one.name not in PARTIAL
+    ]
+    assert f"sqlite_autoindex_{table}_1" in plans[0]
+    for index, plan in zip(others, plans[1:], strict=True):
+        assert f"same USING COVERING INDEX {index.name}" in plan
