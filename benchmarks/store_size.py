@@ -1,6 +1,6 @@
 """How fast commands read a large store, and how long pruning keeps others from writing.
 
-``python benchmarks/store_size.py --rows 10000000``: so many decisions, outcomes and evidence of a
+``python benchmarks/store_size.py --rows 10000000``: so many decisions and outcomes of a
 year (``store_bench.year``), in SQLite or (``--store URL``) in an empty PostgreSQL database. Every
 command is started as a user would. The bar: each under 2 s. The table is one of Markdown.
 """
@@ -68,7 +68,7 @@ def commands(rows: int, site: Path) -> list[list[str]]:
         ["jobs", "outcomes"],
         ["jobs", "outcomes", "--days", "1"],
         ["jobs", "outcomes", "--jobs"],
-        ["jobs", "gain", "--against", "cpu"],
+        ["jobs", "gain"],
         ["ui", "report", "site", *of_site],
         ["site", "metrics", "--once", *of_site],
         ["workload", "list"],
@@ -160,7 +160,7 @@ def main() -> None:
             fill(store, given.rows, given.ranked_bytes)
             print(f"filled in {time.monotonic() - began_s:.0f} s")
         size = "" if store.database.path is None else f", {_gb(store.database.path):.1f} GB"
-        print(f"{given.rows} decisions, outcomes and evidence{size}")
+        print(f"{given.rows} decisions and outcomes{size}")
         measure(store, url, given.rows, Path(folder))
         store.close()
 

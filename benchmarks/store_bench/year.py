@@ -1,4 +1,4 @@
-"""A year of a large site in a store: decisions, outcomes, evidence and learnt workloads.
+"""A year of a large site in a store: decisions, outcomes and learnt workloads.
 
 Harder than evenly spread: four in five jobs are of the last 30 days (ten times as dense as the
 year), and one user, ``user-0``, has 30 % of all.
@@ -55,26 +55,19 @@ INSERT INTO runs (cluster, job_id, decision, "user", "partition", state, exit_st
   start_s, end_s, nodes, cores, gpus, time_limit_s, peak_bytes, elapsed_s, workload, bundle,
   candidate, platform, predicted_low_s, predicted_s, predicted_high_s, seen_end_s, seen_state,
   followed, gpu_type, node_list, account, name, program, script, arguments, similar, peak_source,
-  raw_id)
+  raw_id, "use", workload_digest, ranked_cores, ranked_gpus, score)
 SELECT 'tests', '' || n, 'd' || n, {user}, 'gpu', 'completed', 0, {time_s}, {time_s} + 60,
   {time_s} + 1060, 1, 8, 1, 3600, 2000000000, {runtime_s}, 'workload-' || (n % {workloads}),
   'bundle-1', 'gpu', {platform}, 400, 580, 900, {time_s} + 1060, 'completed',
-  1, '', '', '', '', '', '', '', '', 'polled', ''
-FROM {numbers}
-""",
-    """
-INSERT INTO evidence (cluster, job_id, ended_s, state, "use", "user", workload, digest, platform,
-  cores, gpus, size, runtime_s, memory_bytes, score, nodes)
-SELECT 'tests', '' || n, {time_s} + 1060, 'completed', 'used', {user},
-  'workload-' || (n % {workloads}), 'sha256:workload-' || (n % {workloads}), {platform}, 8, 1, NULL,
-  {runtime_s}, 2000000000, (n * 7919 % 601 - 300) / 200.0, 1
+  1, '', '', '', '', '', '', '', '', 'polled', '', 'used', 'sha256:workload-' || (n % {workloads}),
+  8, 1, (n * 7919 % 601 - 300) / 200.0
 FROM {numbers}
 """,
 )
 
 
 def fill(store: Store, rows: int, ranked_bytes: int) -> None:
-    """``rows`` decisions of a year, each with its outcome and its evidence; the rankings take
+    """``rows`` decisions of a year, each with its outcome; the rankings take
     ``ranked_bytes`` each."""
     _workloads(store)
     sqlite = store.database.path is not None
