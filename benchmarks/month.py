@@ -38,7 +38,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 from month_bench import queues  # noqa: E402
 from month_bench.berth_site import BerthSite  # noqa: E402
 from month_bench.figures import Outcome, joined, tables  # noqa: E402
-from month_bench.jobs import DAY_S, Job, jobs_of  # noqa: E402
+from month_bench.jobs import DAY_S, Job, jobs_of, ricc  # noqa: E402
 from month_bench.sites import SITES  # noqa: E402
 
 PERIODS = {"development": (0.0, 30.0), "first": (14.0, 44.0), "second": (67.0, 97.0)}
@@ -57,20 +57,19 @@ def main() -> int:
     parser.add_argument("--period", choices=PERIODS, default="development")
     parser.add_argument("--jobs", type=int, nargs=2, default=(100, 40), metavar=("MONTH", "WEEK"),
                         help="most jobs of one user; default: 100 40")  # fmt: skip
+    parser.add_argument("--stores", type=Path, help="folder where imported stores are kept, and "
+                        "taken from: for work on decisions, which change no import")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="processes; default: 2")
     options = parser.parse_args()
-    sites, loads, begin_s = options.only or list(SITES), options.load or LOADS, time.monotonic()
-    weeks = [
-        (site, seed, options.period, loads, options.jobs)
-        for site in reversed(sites)  # the longest first
-        for seed in range(1, options.seeds + 1)
-    ]
+    sites, begin_s = options.only or list(SITES), time.monotonic()
+    # The longest first.
+    weeks = [(site, seed) for site in reversed(sites) for seed in range(1, options.seeds + 1)]
     of_site: dict[str, list[list[Outcome]]] = {site: [] for site in sites}
+    ricc()  # read before the processes begin, which then share it
     with ProcessPoolExecutor(options.workers) as workers:
-        for week, outcomes in zip(
-            weeks, workers.map(_week, *zip(*weeks, strict=True)), strict=True
-        ):
-            of_site[week[0]].append(outcomes)
+        done = workers.map(_week, *zip(*weeks, strict=True), [options] * len(weeks))
+        for (site, _), outcomes in zip(weeks, done, strict=True):
+            of_site[site].append(outcomes)
     outcomes = [joined(seeds) for site in sites for seeds in zip(*of_site[site], strict=True)]
     print(f"# The {options.period} period; seeds: {options.seeds}; jobs of a user: at "
           f"most {options.jobs[0]} and {options.jobs[1]}; jobs decided: "
@@ -80,15 +79,14 @@ def main() -> int:
     return 0
 
 
-def _week(
-    site: str, seed: int, period: str, loads: Sequence[float], most: tuple[int, int]
-) -> list[Outcome]:
+def _week(site: str, seed: int, options: argparse.Namespace) -> list[Outcome]:
     """Return the outcomes of one seed's week on one site, one for each load."""
     kinds, begin_s = SITES[site], time.monotonic()
-    first_s, end_s = (day * DAY_S for day in PERIODS[period])
-    month, week = jobs_of(kinds, seed, first_s, end_s, most)
-    with tempfile.TemporaryDirectory() as folder:
-        berth = BerthSite(kinds, month, end_s, Path(folder))
+    first_s, end_s = (day * DAY_S for day in PERIODS[options.period])
+    month, week = jobs_of(kinds, seed, first_s, end_s, options.jobs)
+    with tempfile.TemporaryDirectory() as temporary:
+        name = f"{options.period}-{site}-{seed}-{options.jobs[0]}"
+        berth = BerthSite(kinds, month, end_s, (options.stores or Path(temporary)) / name)
     _tell(begin_s, f"{site}, seed {seed}: {len(month)} jobs of the month imported")
     known, listed = _known(month, end_s), queues.the_list(kinds)
     idle = queues.Queues(queues.pools(kinds, week, LOADS[0]))
@@ -98,7 +96,7 @@ def _week(
     _tell(begin_s, f"{site}, seed {seed}: {len(week)} jobs of the week asked on idle queues")
     rules = (queues.own_choice, listed, queues.earliest_start(kinds), berth.places, queues.oracle)
     outcomes = []
-    for load in loads:
+    for load in options.load or LOADS:
         berth.unanswered.clear()
         ran = [queues.simulate(week, queues.pools(kinds, week, load), rule) for rule in rules]
         outcomes.append(

@@ -46,16 +46,12 @@ class BerthSite:
     def __init__(
         self, kinds: Sequence[Kind], month: Iterable[Job], end_s: float, folder: Path
     ) -> None:
-        """Import the jobs of the month that ended before ``end_s`` by Berth's command."""
-        site_file, accounting = written(kinds, folder), folder / "sacct.txt"
-        accounting.write_text("\n".join(_accounting(month, end_s)) + "\n")
-        program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
-        words = ["jobs", "history", "import", str(accounting), "--utc", "--site", str(site_file)]
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"the import failed: {done.stderr.strip()}")
+        """Import the jobs of the month that ended before ``end_s``, unless the folder has them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        site_file, imported = written(kinds, folder), folder / "imported"
+        if not imported.exists():
+            _import(site_file, _accounting(month, end_s), folder / "sacct.txt")
+            imported.touch()
         site = load_site(site_file)
         store = Store.open(site.daemon.store)
         self.unanswered: set[int] = set()
@@ -74,6 +70,17 @@ class BerthSite:
         if queue == "auto":
             self.unanswered.add(job.number)
         return tuple(job.run_s) if queue == "auto" else tuple(queue.split(","))
+
+
+def _import(site_file: Path, lines: Iterable[str], accounting: Path) -> None:
+    """Import accounting by Berth's command."""
+    accounting.write_text("\n".join(lines) + "\n")
+    program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
+    words = ["jobs", "history", "import", str(accounting), "--utc", "--site", str(site_file)]
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"the import failed: {done.stderr.strip()}")
 
 
 def _state(kind: Kind, job: Job, queues: Queues) -> CandidateState:

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     @property
     def right(self) -> NDArray[np.float64]:
         """[2] The shares of jobs whose first place is the best: of Berth, of the list."""
-        return self.best_first.mean(1)
+        return self.best_first.mean(1) if len(self.users) else np.ones(2)
 
     def of(self, jobs: NDArray[np.bool_]) -> Outcome:
         """The outcome of some of the jobs."""
@@ -103,11 +103,12 @@ def tables(outcomes: Sequence[Outcome]) -> str:
             for o in outcomes
         ]
         parts.append(_table(f"Berth against each, by {by}", ("site, load", *OTHERS), rows))
-    rows = [
-        (o.site, *_percent(1 - o.right), *_percent(1 - o.of(o.known).right))
-        for o in _sites(outcomes)
-    ]
-    header = ("site", "Berth", "list", "Berth, known programs", "list, known programs")
+    rows = []
+    for outcome in _sites(outcomes):
+        known = outcome.of(outcome.known)
+        shares = (*_percent(1 - outcome.right), *_percent(1 - known.right))
+        rows.append((outcome.site, *shares, str(len(known.users))))
+    header = ("site", "Berth", "list", "Berth, known programs", "list, known programs", "of jobs")
     parts.append(_table("First place not the job's best on idle queues", header, rows))
     parts.append(_table("Aims", ("figure", "aim", "is"), _aims(outcomes)))
     return "\n".join(parts)

@@ -89,13 +89,14 @@ def jobs_of(
 
 
 @functools.cache
-def _trace() -> Trace:
+def ricc() -> Trace:
+    """Return RICC's trace, read once."""
     return trace()
 
 
 def _of_ricc(begin_s: float, end_s: float) -> list[Job]:
     """The CPU jobs, which are those of the new kind."""
-    every = _trace()
+    every = ricc()
     every = every[(every.submit_s >= begin_s) & (every.submit_s < end_s)]
     columns = (
         every.user, every.submit_s, every.start_s, every.cores, every.request_s,
