@@ -11,19 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
-from pathlib import PurePosixPath
 
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.pilot.run import ENDED, Run
-from berth.plugin.history.matching import JobDescription, describe_job, plain_name
+from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.scheduler import stamped_decision
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
-from berth.plugin.site.programs import LONGEST_TEXT, JobTexts, image_in
 from berth.plugin.slurm.records import (
     Record,
     bytes_of,
@@ -36,7 +33,11 @@ from berth.plugin.slurm.records import (
     state_of,
 )
 from berth.plugin.slurm.step_usage import StepUsage
-from berth.plugin.slurm.submitted import dependencies_in_line
+from berth.plugin.slurm.submitted import (
+    arguments_in_line,
+    dependencies_in_line,
+    texts_in_line,
+)
 
 COLUMNS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
@@ -65,10 +66,6 @@ _FLAGGED_BYTES = 2.0**50
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
 _PENDING_TASKS = re.compile(r"\d{1,18}_\[.*")
 """The tasks of an array that have not begun, in one line."""
-_WRAP = re.compile(r"\s--wrap[= ]")
-_OF_COMPONENT = ":".__ne__
-"""Returns False for the word ``:``, which separates the components of a heterogeneous job."""
-_NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
 _MOST = 2**31
 
@@ -158,7 +155,7 @@ class RecordReading:
             self._steps.setdefault(job_id, StepUsage()).add(fields)
             return
         try:
-            arguments = _submitted_arguments(
+            arguments = arguments_in_line(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
             )
             known = arguments or JobDescription()
@@ -345,7 +342,12 @@ def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
 def _note(job_id: str, fields: Record, read: ReadJobs) -> None:
     """Record in ``read`` what else the fields say: what tells the job's program, and which jobs it
     waited for, according to its submit line."""
-    if texts := _texts(name_of(fields.get("JobName", "")), fields):
+    texts = texts_in_line(
+        name_of(fields.get("JobName", "")),
+        fields.get("SubmitLine", ""),
+        fields.get("Comment", ""),
+    )
+    if texts is not None:
         read.texts[job_id] = texts
     submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
@@ -360,41 +362,6 @@ def _note(job_id: str, fields: Record, read: ReadJobs) -> None:
     if submitted_line.at_once is not None and task:
         read.array_limits[array] = submitted_line.at_once
     read.not_followed += submitted_line.others
-
-
-def _submitted_arguments(name: str, line: str) -> JobDescription | None:
-    """Return the script's arguments, or the wrapped command, from a submit line; None: neither is
-    found.
-
-    A renamed job's script is not found in its submit line, and options after ``--wrap`` are taken
-    for the command's own; such jobs are matched by name and shape alone.
-    """
-    wrapped = _WRAP.search(line)
-    if wrapped is not None and not plain_name(name):
-        return describe_job(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
-    words = line.split()
-    for index in range(1, len(words)):
-        if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
-            return describe_job(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
-    return None
-
-
-def _texts(name: str, fields: Record) -> JobTexts | None:
-    """Return what the job's comment and submit line say of its program; None: nothing."""
-    line, comment = fields.get("SubmitLine", ""), fields.get("Comment", "")
-    if not line and not comment:
-        return None
-    wrapped = _WRAP.search(line)
-    path = ""
-    if wrapped is None:
-        path = next((word for word in line.split() if word.rpartition("/")[2] == name), "")
-    return JobTexts(
-        job_name=name,
-        comment=comment[:LONGEST_TEXT],
-        command=line[wrapped.end() :][:LONGEST_TEXT] if wrapped else "",
-        script=path,
-        image=image_in(line[: 4 * LONGEST_TEXT]),
-    )
 
 
 def _elapsed(fields: Record) -> float | None:

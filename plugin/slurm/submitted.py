@@ -13,12 +13,14 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from berth.pilot.errors import SchedulerError, ToolMissing
-from berth.plugin.history.matching import describe_job, plain_name
+from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.scheduler.past_jobs import ReadJobs
-from berth.plugin.site.programs import JobTexts, texts_of_script
+from berth.plugin.site.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, read_configuration
 
@@ -118,6 +120,52 @@ _FLAG_TEXT = """
 """
 _FLAGS = frozenset(_FLAG_TEXT.split())
 """Long options that do not take the next word as their value."""
+
+
+# What a submit line says of the program
+
+
+_WRAP = re.compile(r"\s--wrap[= ]")
+_OF_COMPONENT = ":".__ne__
+"""Returns False for the word ``:``, which separates the components of a heterogeneous job."""
+_NAMING = ("-J", "--job-name")
+
+
+def arguments_in_line(name: str, line: str) -> JobDescription | None:
+    """Return the script's arguments, or the wrapped command, from a submit line; None: neither is
+    found.
+
+    A renamed job's script is not found in its submit line, and options after ``--wrap`` are taken
+    for the command's own; such jobs are matched by name and shape alone.
+    """
+    wrapped = _WRAP.search(line)
+    if wrapped is not None and not plain_name(name):
+        return describe_job(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
+    words = line.split()
+    for index in range(1, len(words)):
+        if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
+            return describe_job(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
+    return None
+
+
+def texts_in_line(name: str, line: str, comment: str) -> JobTexts | None:
+    """Return what a job's submit line and comment say of its program; None: nothing."""
+    if not line and not comment:
+        return None
+    wrapped = _WRAP.search(line)
+    path = ""
+    if wrapped is None:
+        path = next((word for word in line.split() if word.rpartition("/")[2] == name), "")
+    return JobTexts(
+        job_name=name,
+        comment=comment[:LONGEST_TEXT],
+        command=line[wrapped.end() :][:LONGEST_TEXT] if wrapped else "",
+        script=path,
+        image=image_in(line[: 4 * LONGEST_TEXT]),
+    )
+
+
+# Scripts
 
 
 FLAG = "job_script"
