@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,29 +15,6 @@ from berth.pilot.errors import DocumentError
 
 Floats: TypeAlias = NDArray[np.float64]
 """Array of 64-bit floats."""
-Row = tuple[float, ...]
-"""One row of a JSON array."""
-
-
-def array_of(values: Sequence[object], shape: tuple[int, ...], path: Path, key: str) -> Floats:
-    """Return ``values`` (numbers or nested sequences; None becomes NaN) as an array of ``shape``.
-
-    Raises DocumentError naming ``key`` of ``path`` where the values have another shape.
-    """
-    try:
-        array = np.array(values, dtype=np.float64)
-    except ValueError:
-        raise DocumentError(path, "has rows of different lengths", key=key) from None
-    if array.shape != shape:
-        raise DocumentError(path, f"has shape {array.shape} where {shape} is needed", key=key)
-    return array
-
-
-def row_of(values: Floats) -> Any:
-    """Return an array in its JSON form: nested tuples, with None for values that are not finite."""
-    if values.ndim > 1:
-        return tuple(row_of(row) for row in values)
-    return tuple(float(v) if math.isfinite(v) else None for v in values)
 
 
 def array_file(arrays: Mapping[str, NDArray[Any]]) -> bytes:
