@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from month_bench.jobs import Job
-from month_bench.queues import Queues
+from month_bench.queues import Pool, Queues
 from month_bench.sites import CORES_PER_NODE, GPUS_PER_NODE, NODES, Kind, written
 
 from berth.plugin.daemon.app import view
@@ -63,7 +63,11 @@ class BerthSite:
     def places(self, queues: Queues, job: Job) -> tuple[str, ...]:
         """Return where a job that is submitted to ``auto`` may start: on the partitions that Berth
         chooses, else on all nodes in their order."""
-        states = {kind.name: _state(kind, job, queues) for kind in self._kinds}
+        starts_s = queues.starts_s(job, by_limits=True)
+        states = {
+            kind.name: _state(kind, queues.pools[kind.name], starts_s[kind.name] - queues.now_s)
+            for kind in self._kinds
+        }
         self._service.snapshot = Snapshot(states, time.time(), time.monotonic())
         reply = json.loads(self._service.handle(_request_line(job, self._kinds)))
         queue = reply.get("edits", {}).get("queue", "auto")
@@ -83,15 +87,14 @@ def _import(site_file: Path, lines: Iterable[str], accounting: Path) -> None:
         raise SystemExit(f"the import failed: {done.stderr.strip()}")
 
 
-def _state(kind: Kind, job: Job, queues: Queues) -> CandidateState:
-    pool = queues.pools[kind.name]
+def _state(kind: Kind, pool: Pool, wait_s: float) -> CandidateState:
     cores, gpus = pool.free, 0
     if kind.gres:
         cores, gpus = pool.free * CORES_PER_NODE // GPUS_PER_NODE, pool.free
     return CandidateState(
         True, cores, gpus, len(pool.waiting), time.time(), NODES,
         gpu_types=(kind.gres,) if kind.gres else (),
-        waits=_Wait(pool.wait_s(job, queues.now_s)),
+        waits=_Wait(wait_s),
     )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from month_bench.sites import CORES_PER_NODE, GPU_RATIO, GPUS_PER_NODE, MEAN_RAT
 
 LOOKED_AT = 300
 """Waiting jobs that one backfill pass, or one look ahead, looks at."""
-_NEVER_S = 7 * 86_400.0
 _WIDEST = 0.25
 """The largest share of a pool that one job takes."""
 
@@ -32,7 +31,6 @@ class Pool:
         """(end by the time limit, number, units, true end) of each running job, ascending."""
         self.waiting: dict[int, Job] = {}
         """Waiting jobs by number, in order of submission."""
-        self.waiting_units = 0
 
     def units(self, job: Job) -> int:
         """What the job takes here: at most a quarter of the pool. A CPU job on GPU nodes takes the
@@ -41,18 +39,6 @@ class Pool:
         if self.of_gpus:
             units = job.gpus or math.ceil(job.cores * GPUS_PER_NODE / CORES_PER_NODE)
         return min(units, max(1, int(self.size * _WIDEST)))
-
-    def wait_s(self, job: Job, now_s: float) -> float:
-        """Expected seconds until a job submitted now starts: after all that wait here, by the time
-        limits of those that run."""
-        free, need = self.free, self.waiting_units + self.units(job)
-        if free >= need:
-            return 0.0
-        for end_s, _, units, _ in self.running:
-            free += units
-            if free >= need:
-                return max(0.0, end_s - now_s)
-        return _NEVER_S
 
 
 def pools(kinds: Sequence[Kind], week: Sequence[Job], load: float) -> dict[str, Pool]:
@@ -93,37 +79,36 @@ class Queues:
         self.waiting: dict[int, tuple[Job, Sequence[str]]] = {}
         """Waiting jobs with the kinds where they wait, by number, in order of submission."""
 
-    def true_ends(self, job: Job) -> dict[str, float]:
-        """When the job would end on each kind, by the true times of all that run and wait, each
-        started in order on that of its kinds where it can start first."""
+    def starts_s(self, job: Job, *, by_limits: bool) -> dict[str, float]:
+        """When the job would start on each kind, if those that run and wait end by their time
+        limits, else by their true times, and each starts in order where it can start first."""
         free = {kind: pool.free for kind, pool in self.pools.items()}
         last_s = dict.fromkeys(self.pools, self.now_s)
         ends = {
-            kind: [(end_s, units) for _, _, units, end_s in pool.running]
+            kind: [
+                (limit_s if by_limits else end_s, units)
+                for limit_s, _, units, end_s in pool.running
+            ]
             for kind, pool in self.pools.items()
         }
         for each in ends.values():
             heapq.heapify(each)
 
-        def start_s(kind: str, units: int) -> float:
-            """Let jobs end until so much is free."""
+        def start_s(kind: str, one: Job) -> float:
+            """Let jobs end until there is room."""
+            units = self.pools[kind].units(one)
             while free[kind] < units:
                 end_s, released = heapq.heappop(ends[kind])
                 last_s[kind], free[kind] = max(last_s[kind], end_s), free[kind] + released
             return last_s[kind]
 
-        for waiting, kinds in list(self.waiting.values())[:LOOKED_AT]:
-            first = kinds[0]
-            if len(kinds) > 1:
-                first = min(kinds, key=lambda k: start_s(k, self.pools[k].units(waiting)))
-            units = self.pools[first].units(waiting)
-            end_s = start_s(first, units) + waiting.run_s[first]
-            heapq.heappush(ends[first], (end_s, units))
+        for one, kinds in list(self.waiting.values())[:LOOKED_AT]:
+            first = min(kinds, key=lambda kind, one=one: start_s(kind, one))
+            lasts_s = one.limit_s if by_limits else one.run_s[first]
+            units = self.pools[first].units(one)
+            heapq.heappush(ends[first], (start_s(first, one) + lasts_s, units))
             free[first] -= units
-        return {
-            kind: start_s(kind, self.pools[kind].units(job)) + run_s
-            for kind, run_s in job.run_s.items()
-        }
+        return {kind: start_s(kind, job) for kind in self.pools}
 
 
 Rule = Callable[[Queues, Job], Sequence[str]]
@@ -143,18 +128,21 @@ def the_list(kinds: Sequence[Kind]) -> Rule:
 def earliest_start(kinds: Sequence[Kind]) -> Rule:
     """That one of the list where a job starts first by time limits."""
     listed = the_list(kinds)
-    return lambda queues, job: [
-        min(listed(queues, job), key=lambda kind: queues.pools[kind].wait_s(job, queues.now_s))
-    ]
+
+    def choose(queues: Queues, job: Job) -> Sequence[str]:
+        starts_s = queues.starts_s(job, by_limits=True)
+        return [min(listed(queues, job), key=starts_s.__getitem__)]
+
+    return choose
 
 
 def oracle(queues: Queues, job: Job) -> Sequence[str]:
     """That one of the list where a job ends first by everybody's true times, then those where it
     runs no longer: they can only help."""
-    ends = queues.true_ends(job)
-    first = min(job.fitting, key=ends.__getitem__)
-    others = [k for k in job.fitting if k != first and job.run_s[k] <= job.run_s[first]]
-    return [first, *sorted(others, key=job.run_s.__getitem__)]
+    starts_s = queues.starts_s(job, by_limits=False)
+    by_time = sorted(job.fitting, key=job.run_s.__getitem__)
+    first = min(by_time, key=lambda kind: starts_s[kind] + job.run_s[kind])
+    return [first, *(k for k in by_time if k != first and job.run_s[k] <= job.run_s[first])]
 
 
 def simulate(
@@ -175,9 +163,8 @@ def simulate(
         pool.free -= entry[2]
         took[job.number] = end_s - job.submit_s, job.run_s[kind] * job.cores
         heapq.heappush(events, (end_s, 0, places[job.number], kind))
-        for other in map(pools.__getitem__, queues.waiting.pop(job.number)[1]):
-            del other.waiting[job.number]
-            other.waiting_units -= other.units(job)
+        for other in queues.waiting.pop(job.number)[1]:
+            del pools[other].waiting[job.number]
 
     places = {job.number: place for place, job in enumerate(jobs)}
     while events:
@@ -191,9 +178,8 @@ def simulate(
             continue
         kinds = chosen(queues, job)
         queues.waiting[job.number] = job, kinds
-        for pool in map(pools.__getitem__, kinds):
-            pool.waiting[job.number] = job
-            pool.waiting_units += pool.units(job)
+        for kind in kinds:
+            pools[kind].waiting[job.number] = job
         for kind in kinds:
             if job.number in queues.waiting:
                 _start_all(kind, queues, start)
