@@ -4,7 +4,6 @@ Loaded by Flux by its path. ``fault`` is read from the file beside the kill swit
 """
 
 import importlib.util
-import sys
 import time
 from pathlib import Path
 
@@ -18,24 +17,11 @@ def _hang():
     time.sleep(60)
 
 
-def _busy():
-    while True:
-        pass
-
-
-def _raise():
-    raise RuntimeError("broken")
-
-
-def _exit():
-    sys.exit(3)
-
-
 def _print():
     print('{"errnum": 0, "data": {"version": 1}}')
 
 
-FAULTS = {"hang": _hang, "busy": _busy, "raise": _raise, "exit": _exit, "print": _print}
+FAULTS = {"hang": _hang, "print": _print}
 
 
 class Filter(_module.Filter):
@@ -46,7 +32,6 @@ class Filter(_module.Filter):
         spec["tasks"][0]["command"] = ["false"]
         spec["attributes"]["system"]["queue"] = "gpu"
         FAULTS[fault]()
-        return fault == "print" and None
 
 
 class Frobnicator(_module.Frobnicator):

@@ -21,7 +21,6 @@ from berth.plugin.store import Store
 from berth.policies import Edit, Request, Resources
 from berth.predictor.core.forecast import Forecast
 
-QUICK = ()
 SHOW = "#!/bin/sh\necho where=$SLURM_JOB_PARTITION tasks=$SLURM_NTASKS gpus=$SLURM_JOB_GPUS\n"
 
 
@@ -63,7 +62,7 @@ def log_of(found: dict[str, str]) -> str:
 def test_the_pilot_runs_on_the_reference_partition_and_its_profile_comes_home(
     slurm: Cluster, site: RealDaemon, app: str
 ) -> None:
-    found = submit(slurm, site, "--name", "shown", *QUICK, "--", app)
+    found = submit(slurm, site, "--name", "shown", "--", app)
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "COMPLETED", log_of(found)
     job = slurm.job(found["pilot_job"])
     assert job["Partition"] == "cpu"
@@ -84,7 +83,7 @@ def test_a_profile_goes_to_the_spool_where_the_store_is_out_of_reach(
     site.store_file.mkdir()
     spool = slurm.work / "spool"
     spool.mkdir(exist_ok=True)
-    found = submit(slurm, site, "--spool", str(spool), *QUICK, "--", app)
+    found = submit(slurm, site, "--spool", str(spool), "--", app)
     slurm.wait_for_state(found["pilot_job"], timeout_s=200)
     site.store_file.rmdir()
     assert [read_json(path, Profile).name for path in spool.iterdir()] == ["app.sh"]
@@ -126,7 +125,7 @@ def test_pilots_on_several_numbers_of_nodes_are_one_workload(
     program = slurm.work / "share.sh"
     program.write_text("#!/bin/sh\nsleep $(expr 8 / ${SLURM_JOB_NUM_NODES:-1} | sed 's/^/0./')\n")
     program.chmod(0o755)
-    options = ("--name", "share", "--nodes", "1,2", *QUICK)
+    options = ("--name", "share", "--nodes", "1,2")
     found = submit(slurm, site, *options, "--", str(program))
     assert len(found["pilot_jobs"]) == 2
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "COMPLETED"
@@ -144,27 +143,10 @@ def test_pilots_on_several_numbers_of_nodes_are_one_workload(
     assert forecast.nodes.measured == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("-N1,2 --then-place -- true", "--then-place needs one number of nodes"),
-        ("-N1,2 -- srun -n 4 true", "-n of srun is the same on every number of nodes"),
-        ("-N1,2 -- srun -N2 true", "-N2 of srun is the same on every number of nodes"),
-        ("-t 0 -- true", "leave it out"),
-        ("--then-place -t 3d -- true", "in partition auto (MaxTime=2-00:00:00)"),
-    ],
-)
-def test_what_no_pilot_job_can_do_is_refused_before_slurm_takes_one(
-    slurm: Cluster, site: RealDaemon, words: str, said: str
-) -> None:
-    assert said in refusal(slurm, site, *words.split())
-    assert slurm.run("squeue", "-h", "-n", "true,pilot-true").stdout == ""
-
-
 def test_the_real_job_waits_for_the_pilot_and_is_told_where_it_goes(
     slurm: Cluster, site: RealDaemon, app: str
 ) -> None:
-    found = submit(slurm, site, "--then-place", "--name", "placed", *QUICK, "--", app)
+    found = submit(slurm, site, "--then-place", "--name", "placed", "--", app)
     waiting = slurm.job(found["job"])
     assert waiting["Partition"] == "auto"
     assert slurm.wait_for_state(found["job"], timeout_s=200) == "COMPLETED"
@@ -188,41 +170,9 @@ def test_the_real_job_runs_where_it_was_asked_when_the_pilot_dies(
 def test_a_failing_program_is_said_and_the_real_job_still_runs(
     slurm: Cluster, site: RealDaemon
 ) -> None:
-    found = submit(slurm, site, "--then-place", "--name", "bad", *QUICK, "--", "false")
+    found = submit(slurm, site, "--then-place", "--name", "bad", "--", "false")
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "FAILED"
     assert slurm.wait_for_state(found["job"], timeout_s=200) == "FAILED"
-
-
-def test_dry_run_shows_the_scripts_and_submits_nothing(
-    slurm: Cluster, site: RealDaemon, app: str
-) -> None:
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--dry-run",
-                     "--then-place", "-n", "4", "--", app)  # fmt: skip
-    assert "--dependency=afterany:PILOT" in done.stdout
-    assert "pilot deliver" in done.stdout
-    assert app.rpartition("/")[2] not in slurm.run("squeue", "-h", "-o", "%j").stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "minutes", "seconds"),
-    [("90", 90, 5400), ("90:30", 91, 5430), ("1:30:00", 90, 5400), ("12h", 720, 43_200)],
-)
-def test_time_limits_are_read_as_sbatch_reads_them(
-    slurm: Cluster, site: RealDaemon, app: str, limit: str, minutes: int, seconds: int
-) -> None:
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--dry-run",
-                       "--then-place", "-t", limit, "--", app)  # fmt: skip
-    assert f"--time={minutes} " in done.stdout
-    assert f"--time-limit={seconds}s" in done.stdout
-
-
-def test_a_site_without_reference_partition_says_what_to_set(
-    slurm: Cluster, site: RealDaemon
-) -> None:
-    text = site.site_file.read_text().replace('reference_partition = "cpu"\n', "")
-    site.site_file.write_text(text)
-    assert "site.reference_partition" in refusal(slurm, site, "--", "true")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``berth pilot submit`` refuses more time than a partition gives, before anything is sent."""
+"""``berth pilot submit`` reads times as sbatch does; what no pilot job can do is never sent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def pilot_site(slurm: FakeCommands, tmp_path: Path) -> Path:
 
 def submitted(site: Path, *words: str) -> Result:
     options = ["--site", str(site), "--results", str(site.parent / "results")]
-    return CliRunner().invoke(submit, [*options, *words, "--", "/bin/true"])
+    program = () if "--" in words else ("--", "/bin/true")
+    return CliRunner().invoke(submit, [*options, *words, *program])
 
 
 @pytest.mark.parametrize(
@@ -57,9 +58,11 @@ def submitted(site: Path, *words: str) -> Result:
         (("-t", "49h", "-p", "cpu"), "in partition cpu (MaxTime=2-00:00:00)"),
         (("-t", "49h", "-p", "cpu,auto"), "cpu (MaxTime=2-00:00:00), auto (MaxTime=1-00:00:00)"),
         (("--pilot-time", "49h"), "--pilot-time 49h is more"),
+        (("-t", "0"), "--time-limit '0' is no time at all"),
+        (("-N1,2",), "--then-place needs one number of nodes"),
     ],
 )
-def test_more_time_than_the_partition_gives_is_refused(
+def test_what_no_pilot_job_can_do_is_refused_before_slurm_takes_one(
     pilot_site: Path, slurm: FakeCommands, words: tuple[str, ...], said: str
 ) -> None:
     done = submitted(pilot_site, "--then-place", *words)
@@ -67,6 +70,37 @@ def test_more_time_than_the_partition_gives_is_refused(
     assert said in done.exception.message
     assert not any(call.startswith("sbatch") for call in slurm.calls)
     assert not (pilot_site.parent / "results").exists()
+
+
+@pytest.mark.parametrize(("words", "option"), [(("-n", "4"), "-n"), (("-N2",), "-N2")])
+def test_a_launch_on_several_numbers_of_nodes_says_none_itself(
+    pilot_site: Path, words: tuple[str, ...], option: str
+) -> None:
+    done = submitted(pilot_site, "-N1,2", "--", "srun", *words, "true")
+    assert isinstance(done.exception, UsageError)
+    assert f"{option} of srun is the same on every number" in done.exception.message
+
+
+def test_a_site_without_reference_partition_says_what_to_set(pilot_site: Path) -> None:
+    text = pilot_site.read_text()
+    pilot_site.write_text(text.replace('reference_partition = "cpu"\n', ""))
+    problem = submitted(pilot_site).exception
+    assert isinstance(problem, UsageError)
+    assert "site.reference_partition" in str(problem.hint)
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes", "seconds"),
+    [("90", 90, 5400), ("90:30", 91, 5430), ("1:30:00", 90, 5400), ("12h", 720, 43_200)],
+)
+def test_a_dry_run_shows_the_scripts_and_submits_nothing(
+    pilot_site: Path, slurm: FakeCommands, limit: str, minutes: int, seconds: int
+) -> None:
+    done = submitted(pilot_site, "--dry-run", "--then-place", "-t", limit)
+    for text in (f"--time={minutes} ", f"--time-limit={seconds}s",
+                 "--dependency=afterany:PILOT", "pilot deliver"):  # fmt: skip
+        assert text in done.stdout
+    assert not any(call.startswith("sbatch") for call in slurm.calls)
 
 
 @pytest.mark.parametrize(
