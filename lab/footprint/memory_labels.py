@@ -24,7 +24,7 @@ from berth.pilot.dl.document import Task as Timed
 from berth.predictor.footprint.footprint import MemoryTask, Need, count
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.reader import ModelReader
-from lab.datasets.mig import TrainingRow, training_rows
+from lab.datasets.mig import USABLE_MIB, TrainingRow, training_rows
 from lab.datasets.timm import skeletons
 from lab.footprint.miso import PROGRAMS, Program
 from lab.footprint.sketch import convnext_base
@@ -32,9 +32,6 @@ from lab.graphs import PATIENT
 from lab.graphs.model_runs import runs
 
 MIB = 2**20
-USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
-              "7g.40gb": 40448}  # fmt: skip
-"""What a program can use on slices of an A100 40 GB (``nvidia-smi mig -lgip``)."""
 DUMMY_MIB = 1401
 """What ``nvidia-smi`` shows for MISO's ``dummy``, a network of two layers (its
 ``mps/configs/memory.json``): TensorFlow 2.6 by itself."""
@@ -112,9 +109,6 @@ class Trained:
     batch: int
     counted_mib: float
     """Weights, gradients, moments and activations, all passes of a step together."""
-    forward_mib: float
-    """Weights and the largest activation alone (for a baseline)."""
-    parameters: int
     reserved_mib: float
     rows: tuple[TrainingRow, ...]
     """Its slices."""
@@ -139,31 +133,23 @@ def trained() -> list[Trained]:
     found = []
     with ModelReader(PATIENT) as reader:
         for (model, batch), rows in sorted(by_load.items()):
-            made = _program(reader, PROGRAMS[model], batch, model)
-            found.append(Trained(model, batch, *made, rows[0].reserved_mib, tuple(rows)))
+            counted = _program(reader, PROGRAMS[model], batch, model)
+            found.append(Trained(model, batch, counted, rows[0].reserved_mib, tuple(rows)))
     return found
 
 
-def _program(
-    reader: ModelReader, program: Program, batch: int, name: str
-) -> tuple[float, float, int]:
-    counted = forward = parameters = 0
+def _program(reader: ModelReader, program: Program, batch: int, name: str) -> float:
+    counted = 0
     for make, copies, passes in program.networks:
         sketch, output = make()
         graph = read(reader, sketch.model(output).SerializeToString(), batch, name)
         need = count(
-            graph,
-            MemoryTask.TRAINING,
-            on_gpu=False,
-            moments=program.moments,
-            strided=False,
-            fused=False,
-        )
+            graph, MemoryTask.TRAINING,
+            on_gpu=False, moments=program.moments, strided=False, fused=False,
+        )  # fmt: skip
         counted += copies * (need.weights + need.gradients + need.moments)
         counted += copies * passes * need.activations
-        forward += copies * (need.weights + max(graph.output_bytes.tolist()))
-        parameters += copies * graph.parameters
-    return counted / MIB, forward / MIB, parameters
+    return counted / MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +159,6 @@ class Hosted:
     model: str
     framework: str
     need: Need
-    parameters: int
-    largest_bytes: int
-    """Of the activations."""
     peak_bytes: float
 
 
@@ -197,6 +180,4 @@ def hosted() -> Iterator[Hosted]:
                 graph = read(reader, data, batch, name)
                 fused = framework == "onnxruntime"
                 need = count(graph, task, on_gpu=False, moments=1, strided=not fused, fused=True)
-                yield Hosted(
-                    name, framework, need, graph.parameters, max(graph.output_bytes.tolist()), peak
-                )
+                yield Hosted(name, framework, need, peak)

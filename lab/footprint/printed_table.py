@@ -12,8 +12,9 @@ import numpy as np
 
 from berth.predictor.footprint.footprint import footprint
 from berth.predictor.footprint.runtimes import FrameworkMemory
+from lab.datasets.mig import USABLE_MIB
 from lab.footprint.fit_memory import fit_forward
-from lab.footprint.memory_labels import MIB, USABLE_MIB, Forward, forwards
+from lab.footprint.memory_labels import MIB, Forward, forwards
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
 """Those of equation 4.2."""

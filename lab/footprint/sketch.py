@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import closing
 from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
-
-from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.reader import ModelReader
 
 OPSET = 20
 BATCH = "N"
@@ -55,11 +50,11 @@ class Sketch:
         self._constants.append(helper.make_tensor(name, TensorProto.FLOAT, [], [value]))
         return name
 
-    def node(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """Any operator; the name of its first output."""
-        names = [self._name(operator) for _ in range(outputs)]
-        self._nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
-        return names[0]
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Any operator; the name of its output."""
+        name = self._name(operator)
+        self._nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
 
     def convolution(
         self,
@@ -83,10 +78,10 @@ class Sketch:
             auto_pad="SAME_UPPER" if same else "VALID",
         )  # fmt: skip
 
-    def dense(self, x: str, inner: int, outer: int, *, bias: bool = True) -> str:
+    def dense(self, x: str, inner: int, outer: int) -> str:
         """Return a product of the last axis with weights."""
         made = self.node("MatMul", x, self.weight(inner, outer))
-        return self.node("Add", made, self.weight(outer)) if bias else made
+        return self.node("Add", made, self.weight(outer))
 
     def batch_norm(self, x: str, channels: int) -> str:
         """Over all axes but the second."""
@@ -104,24 +99,11 @@ class Sketch:
         """Axes in this order."""
         return self.node("Transpose", x, perm=list(order))
 
-    def model(self, *outputs: str) -> ModelProto:
+    def model(self, output: str) -> ModelProto:
         """Return the whole as a model."""
-        graph = helper.make_graph(
-            self._nodes,
-            "sketch",
-            self._inputs,
-            [helper.make_empty_tensor_value_info(name) for name in outputs],
-            self._constants,
-        )
+        made = [helper.make_empty_tensor_value_info(output)]
+        graph = helper.make_graph(self._nodes, "sketch", self._inputs, made, self._constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-
-    def graph(self, reader: ModelReader, *outputs: str, batch: int, source: str) -> ModelGraph:
-        """Read as a user's file is."""
-        handle = os.memfd_create("sketch")
-        with closing(os.fdopen(handle, "w+b")) as stream:
-            stream.write(self.model(*outputs).SerializeToString())
-            stream.flush()
-            return reader.read_open(handle, source=source, batch=batch)
 
     def _name(self, stem: str) -> str:
         self._made += 1
@@ -131,10 +113,10 @@ class Sketch:
 DEPTHS, WIDTHS = (3, 3, 27, 3), (128, 256, 512, 1024)
 
 
-def convnext_base(image: int = 224, classes: int = 1000) -> tuple[Sketch, str]:
+def convnext_base() -> tuple[Sketch, str]:
     """ConvNeXt-B as its authors and timm write it; the sketch and its output."""
     s = Sketch()
-    x = s.input(3, image, image)
+    x = s.input(3, 224, 224)
     x = s.convolution(x, 3, WIDTHS[0], (4, 4), 4)
     x = _channels_normed(s, x, WIDTHS[0])
     for stage, (depth, width) in enumerate(zip(DEPTHS, WIDTHS, strict=True)):
@@ -145,7 +127,7 @@ def convnext_base(image: int = 224, classes: int = 1000) -> tuple[Sketch, str]:
             x = _block(s, x, width)
     x = s.node("ReduceMean", x, s.integers(2, 3), keepdims=0)
     x = s.layer_norm(x, WIDTHS[-1])
-    return s, s.node("Gemm", x, s.weight(classes, WIDTHS[-1]), s.weight(classes), transB=1)
+    return s, s.node("Gemm", x, s.weight(1000, WIDTHS[-1]), s.weight(1000), transB=1)
 
 
 def _channels_normed(s: Sketch, x: str, width: int) -> str:

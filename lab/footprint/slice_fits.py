@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lab.datasets.mig import USABLE_MIB
 from lab.footprint.fit_memory import ENDS, training_shares
-from lab.footprint.memory_labels import (
-    DUMMY_MIB,
-    USABLE_MIB,
-    Trained,
-    trained,
-)
+from lab.footprint.memory_labels import DUMMY_MIB, Trained, trained
 
 
 @dataclass(frozen=True, slots=True)

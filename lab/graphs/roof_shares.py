@@ -22,16 +22,10 @@ from berth.predictor.graphs.roofline import SHARES, OperatorWork, Reach, RoofSha
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roofs
-from lab.datasets import DataSet, locate
+from lab.datasets import locate
+from lab.datasets.neusight import OPERATORS
 from lab.graphs.model_runs import OnOneCore, on_one_core
 
-NEUSIGHT = DataSet(
-    path="dl/neusight_ops.parquet",
-    title="NeuSight operator latencies",
-    source="NeuSight, ASPLOS 2025 (https://github.com/sitar-lab/NeuSight)",
-    licence="MIT",
-    sha256="831e7369905e76fd339a29f928a1508f11e3f8c15086ba6c79a12515bbac52aa",
-)
 DEVICES = {
     "Tesla P100-PCIE-16GB": "p100-16gb",
     "Tesla V100-PCIE-32GB": "v100-pcie-32gb",
@@ -69,14 +63,10 @@ class Rows:
     body_s: Floats
     """At the full roof."""
 
-    def off(self, share: float) -> Floats:
-        """Return measured over predicted."""
-        return self.measured_s / (self.launch_s + self.body_s / share)
-
 
 def read(groups: Mapping[str, tuple[str, ...]] = GROUPS, seed: int = 0) -> dict[str, list[Rows]]:
     """NeuSight's operators by group. Raises ToolMissing where the file is absent."""
-    table = pd.read_parquet(locate(NEUSIGHT))
+    table = pd.read_parquet(locate(OPERATORS))
     known = roofs(platforms.shipped())
     found: dict[str, list[Rows]] = {}
     for group, names in groups.items():
@@ -135,10 +125,9 @@ def _load(table: pd.DataFrame) -> OperatorWork:
 
 def reach(rows: list[Rows]) -> Reach:
     """Return the median share, and the quantiles of what single operators are off."""
-    share = 1 / float(
-        np.median(np.concatenate([(r.measured_s - r.launch_s) / r.body_s for r in rows]))
-    )
-    off = np.concatenate([r.off(share) for r in rows])
+    times = np.concatenate([(r.measured_s - r.launch_s) / r.body_s for r in rows])
+    share = 1 / float(np.median(times))
+    off = np.concatenate([r.measured_s / (r.launch_s + r.body_s / share) for r in rows])
     low, high = np.quantile(off, (0.05, 0.95))
     return Reach(
         share=round(share, 4), low=round(min(float(low), 1.0), 4),
@@ -149,16 +138,12 @@ def reach(rows: list[Rows]) -> Reach:
 def reach_on_cpu(models: Sequence[OnOneCore]) -> Reach:
     """Return the same of whole models on one core."""
     share = 1 / float(np.median([(m.measured_s - m.calls_s) / m.body_s for m in models]))
-    off = _off(models, share)
+    off = np.array([m.measured_s / (m.calls_s + m.body_s / share) for m in models])
     low, high = np.quantile(off, (0.05, 0.95))
     return Reach(
         share=round(share, 4), low=round(float(low), 4), high=round(float(high), 4),
         operators=len(models),
     )  # fmt: skip
-
-
-def _off(models: Sequence[OnOneCore], share: float) -> Floats:
-    return np.array([m.measured_s / (m.calls_s + m.body_s / share) for m in models])
 
 
 def make(path: Path = SHARES) -> RoofShares:

@@ -25,7 +25,7 @@ from lab.datasets.mlperf import MLPERF, Rate, rates
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 
-OFFLINE, SERVER = "offline", "server"
+OFFLINE = "offline"
 SPLIT = "each accelerator in turn new; the rate on fewer of it is known"
 LEAST_LOG_WIDTH = 0.01
 
@@ -37,7 +37,6 @@ class Pair:
     accelerator: str
     fewer: int
     more: int
-    is_language_model: bool
     log_rate: float
     """Log of the rate per accelerator among ``more`` / the rate per accelerator among ``fewer``."""
 
@@ -73,24 +72,23 @@ class Found:
     coverage: float
 
 
-def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
-    """Return the pairs of a scenario: all combinations of two numbers of accelerators.
+def pairs(rates: Sequence[Rate]) -> list[Pair]:
+    """Return the pairs of the offline scenario: all combinations of two numbers of accelerators.
 
     Where there are several submissions for one number, their median is used.
     """
     found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
     for one in rates:
-        if one.scenario == scenario:
+        if one.scenario == OFFLINE:
             key = (one.accelerator, one.model, one.software)
             each = found[key].setdefault(one.accelerators, [])
             each.append(math.log(one.samples_per_s / one.accelerators))
-    language = {one.model: one.is_language_model for one in rates}
     return [
         Pair(
-            accelerator, fewer, more, language[model],
+            accelerator, fewer, more,
             median(by_number[more]) - median(by_number[fewer]),
         )
-        for (accelerator, model, _), by_number in sorted(found.items())
+        for (accelerator, _, _), by_number in sorted(found.items())
         for fewer, more in combinations(sorted(by_number), 2)
     ]  # fmt: skip
 
@@ -110,9 +108,9 @@ def fit(learn: Sequence[Pair]) -> Scaling:
     return Scaling(loss, max(worst, LEAST_LOG_WIDTH))
 
 
-def held_out_errors(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
-    """Return figures of ``shown``; each accelerator is predicted from the others in ``every``."""
-    groups = _groups(shown)
+def held_out_errors(every: Sequence[Pair]) -> Found:
+    """Return figures of ``every``; each accelerator is predicted from the others."""
+    groups = _groups(every)
     errors, linear, inside = [], [], []
     for name, group in groups.items():
         learnt = fit([pair for pair in every if pair.accelerator != name])
@@ -121,7 +119,7 @@ def held_out_errors(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
         linear.append(np.abs(np.expm1([-pair.log_rate for pair in group])).mean())
         inside.append((np.abs(off) <= learnt.log_width).mean())
     return Found(
-        len(shown), len(groups), float(np.mean(errors)), float(np.mean(linear)),
+        len(every), len(groups), float(np.mean(errors)), float(np.mean(linear)),
         float(np.mean(inside)),
     )  # fmt: skip
 
@@ -133,29 +131,17 @@ def _groups(every: Sequence[Pair]) -> Mapping[str, list[Pair]]:
     return found
 
 
-HEADER = (
-    "scenario", "models", "pairs", "accelerators", "mean error", "n times one (baseline)",
-    "in 90 % interval",
-)  # fmt: skip
+HEADER = ("pairs", "accelerators", "mean error", "n times one (baseline)", "in 90 % interval")
 
 
 def evaluate(_: Options) -> Report:
-    """Report both scenarios (offline, server), for single-pass models and for language models."""
-    every = rates()
-    found: list[tuple[str, str, Found]] = []
-    for scenario in (OFFLINE, SERVER):
-        mine = pairs(every, scenario)
-        for title, language in (("all", None), ("one pass", False), ("language models", True)):
-            some = [pair for pair in mine if language in (None, pair.is_language_model)]
-            found.append((scenario, title, held_out_errors(mine, some)))
-    rows = [
-        (
-            scenario, title, str(one.pairs), str(one.accelerators), f"{one.mean_error:.1%}",
-            f"{one.linear_error:.1%}", f"{one.coverage:.0%}",
-        )
-        for scenario, title, one in found
-    ]  # fmt: skip
-    learnt = fit(pairs(every, OFFLINE))
+    """Report the errors of the offline scenario."""
+    mine = pairs(rates())
+    learnt, found = fit(mine), held_out_errors(mine)
+    row = (
+        str(found.pairs), str(found.accelerators), f"{found.mean_error:.1%}",
+        f"{found.linear_error:.1%}", f"{found.coverage:.0%}",
+    )  # fmt: skip
     return Report(
         "Rates of a model on several accelerators of a node, MLPerf Inference v4.1",
         (
@@ -164,18 +150,15 @@ def evaluate(_: Options) -> Report:
             f"Offline, from all: {learnt.log_loss:.2%} of an accelerator's rate is lost with each "
             f"doubling; 90 % interval: a factor of {1 + learnt.log_width:.2f}.",
         ),
-        (Section("Held out", HEADER, rows),),
-        {
-            "split": SPLIT,
-            "results": [{"scenario": s, "models": t, "found": f} for s, t, f in found],
-        },
+        (Section("Held out", HEADER, [row]),),
+        {"split": SPLIT, "found": found},
     )
 
 
 def train(options: Options) -> str:
     """Write ``several_gpus.json``, fitted on the offline scenario, into ``options.bundle``."""
-    mine = pairs(rates(), OFFLINE)
-    learnt, held = fit(mine), held_out_errors(mine, mine)
+    mine = pairs(rates())
+    learnt, held = fit(mine), held_out_errors(mine)
     made = SeveralGpus(
         command=command_line(), created=now(), sources={MLPERF.path: MLPERF.sha256}, split=SPLIT,
         log_loss=learnt.log_loss, log_width=learnt.log_width, most=max(p.more for p in mine),

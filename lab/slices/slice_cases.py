@@ -14,15 +14,12 @@ from berth.predictor.families.slices.physics import SliceShare
 from berth.predictor.families.slices.predictor import load_model_of
 from berth.predictor.families.slices.sweep import LoadModel, Loads
 from berth.predictor.families.slices.workload import SliceWorkload, WholeRun
-from lab.datasets.mig import WHOLE, inference_rows, training_rows
+from lab.datasets.mig import USABLE_MIB, WHOLE, inference_rows, training_rows
 from lab.ground.table import Places, Strings, Table
 
 SHARES = {1: SliceShare(1 / 7, 1 / 8), 2: SliceShare(2 / 7, 2 / 8), 3: SliceShare(3 / 7, 4 / 8),
           4: SliceShare(4 / 7, 4 / 8)}  # fmt: skip
 """Shares of compute and memory of the slices in both data sets, by number of compute slices."""
-USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
-              "7g.40gb": 40448}  # fmt: skip
-"""Usable memory of MISO's slices in MiB (``nvidia-smi mig -lgip`` of an A100 40 GB)."""
 MIB = 2**20
 
 

@@ -27,6 +27,7 @@ from lab.footprint.memory_labels import (
     Hosted,
     Trained,
     forwards,
+    read,
     trained,
 )
 from lab.footprint.miso import PROGRAMS
@@ -104,10 +105,10 @@ def test_programs_and_networks_have_the_published_numbers_of_parameters() -> Non
     with ModelReader() as reader:
         for name, wanted in millions.items():
             sketch, output = PROGRAMS[name].networks[0][0]()
-            graph = sketch.graph(reader, output, batch=1, source=name)
+            graph = read(reader, sketch.model(output).SerializeToString(), 1, name)
             assert graph.parameters / 1e6 == pytest.approx(wanted, rel=0.02), name
         sketch, output = convnext_base()
-        graph = sketch.graph(reader, output, batch=1, source="convnext_base")
+        graph = read(reader, sketch.model(output).SerializeToString(), 1, "convnext_base")
     assert graph.parameters / 1e6 == pytest.approx(88.59, rel=1e-3)
     assert graph.total_macs / 1e9 == pytest.approx(15.36, rel=0.01)
 
@@ -139,7 +140,7 @@ def test_a_host_memory_model_finds_the_weights_that_made_its_labels() -> None:
                 need = count(graph, MemoryTask.INFERENCE, on_gpu=False)
                 peak = 1e8 + 2 * need.weights + 0.5 * (need.activations + need.inputs)
                 name = f"{blocks} of {channels}"
-                rows.append(Hosted(name, "onnxruntime", need, graph.parameters, 1, peak))
+                rows.append(Hosted(name, "onnxruntime", need, peak))
     memory = fit_host(rows)
     # Each of these has one product, so the two cannot be told apart.
     assert memory.base_bytes + memory.a_product == pytest.approx(1e8, rel=0.01)
@@ -165,7 +166,7 @@ def load(model: str, counted: float, above: float, at_most: float) -> Trained:
         TrainingRow(model, 1, profile, 1, None, None, at_most, None, None, None, fits)
         for profile, fits in (("1g.5gb", above < 4864 - DUMMY_MIB), ("7g.40gb", True))
     )
-    return Trained(model, 1, counted, counted, 1000, DUMMY_MIB + at_most, rows)
+    return Trained(model, 1, counted, DUMMY_MIB + at_most, rows)
 
 
 def test_labels_that_bound_the_need_on_both_sides_are_found_again() -> None:
