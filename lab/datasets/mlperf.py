@@ -36,11 +36,6 @@ class Rate:
     """``offline``: all samples at once; ``server``: as they arrive, within a bound of latency."""
     samples_per_s: float
 
-    @property
-    def is_language_model(self) -> bool:
-        """Return a decoder that is served."""
-        return self.model.startswith(LANGUAGE_MODELS)
-
 
 def rates() -> list[Rate]:
     """Return rates in the order of the file. Raises ToolMissing and DocumentError."""

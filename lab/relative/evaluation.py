@@ -23,25 +23,12 @@ from lab.relative.family import (
     TimesLearner,
     check_applications,
     check_rows,
-    groups,
     held_out,
 )
-from lab.relative.figures import log_regrets, vector_figures
+from lab.relative.figures import vector_figures
 
-Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-SAME = 0.01
-"""Two sizes count as equal where the logarithms of all counters differ by less than this."""
 FOLDS = 5
 """Number of folds of the split by random rows."""
-
-
-def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
-    """Yield a fold for each (application, kernel, size) whose kernel has other sizes."""
-    kernels = [f"{a}/{k}" for a, k in zip(rows.applications, rows.kernels, strict=True)]
-    cells = [f"{k}/{s}" for k, s in zip(kernels, rows.sizes, strict=True)]
-    for rest, held in groups(cells):
-        if any(kernels[i] == kernels[held[0]] for i in rest):
-            yield rest, held
 
 
 def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
@@ -52,39 +39,10 @@ def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
         yield sorted(set(range(len(rows))) - set(held)), held
 
 
-UNSEEN_SIZE = Split(
-    "unseen size", "leave-one-(kernel, size)-out: other sizes of the kernel are seen", by_size
-)
-NEW_COUNTERS = Split(
-    "unseen size, new counters",
-    "of the same folds, the rows whose counters no other size of the kernel repeats within 1 %",
-    by_size,
-)
 RANDOM_ROWS = Split(
     "random rows", "random 80/20 of rows, five times: kernels and applications are seen", at_random
 )
-
-
-def repeated(rows: Rows) -> Mask:
-    """Return, per row, whether another size of its kernel has the same counters (within 1 %).
-
-    Such a row repeats a workload of the training rows and is not a new size.
-    """
-    names = list(zip(rows.applications, rows.kernels, strict=True))
-    logs = np.log1p(np.maximum(rows.values, 0.0))
-    found = np.zeros(len(rows), dtype=np.bool_)
-    for i, name in enumerate(names):
-        others = [k for k, other in enumerate(names) if other == name and k != i]
-        apart = np.nan_to_num(np.abs(logs[others] - logs[i]))
-        found[i] = bool((apart < SAME).all(axis=1).any())
-    return found
-
-
-SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
-SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
-"""Splits that are reported. ``NEW_COUNTERS`` has some of the rows predicted in ``UNSEEN_SIZE``."""
-FEW_FOLDS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
-"""Splits for networks, which take seconds a fold; ``UNSEEN_SIZE`` has about one fold per row."""
+SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
 SEEDS = (0, 1, 2)
 MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
 """Function that computes further figures of one data set, from rows and predicted log seconds."""
@@ -107,7 +65,6 @@ class Result:
     """Least value of each figure over seeds."""
     high: dict[str, float]
     """Greatest value of each figure over seeds."""
-    regret_by_application: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +111,7 @@ def evaluate(
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Evaluate every family on every split that has folds, with every seed.
+    """Evaluate every family on every split, with every seed.
 
     Predictions stored in ``resume`` are not computed again. Raises UsageError for too few rows and
     for rows of a single application.
@@ -163,15 +120,14 @@ def evaluate(
     check_applications(rows)
     check_rows_of_folds(rows, FOLDS)
     store = Resume() if resume is None else resume
-    results = [
-        result
-        for split in splits
-        if any(True for _ in split.folds(rows, 0))
-        for family in families
-        for result in _results(
-            rows, family, split, seeds=seeds, resume=store, more=more_figures, advance=advance
-        )
-    ]
+    results = []
+    for split in splits:
+        for family in families:
+            guesses = [
+                predictions(rows, family, split, seed=seed, resume=store, advance=advance)
+                for seed in seeds
+            ]
+            results.append(_result(rows, family, split, guesses, more_figures))
     return Evaluation(
         data=data,
         rows=len(rows),
@@ -210,39 +166,10 @@ def predictions(
     )
 
 
-def _results(
-    rows: Rows,
-    family: TimesLearner,
-    split: Split,
-    *,
-    seeds: Sequence[int],
-    resume: Resume,
-    more: MoreFigures,
-    advance: Callable[[], None],
-) -> Iterator[Result]:
-    guesses = [
-        predictions(rows, family, split, seed=seed, resume=resume, advance=advance)
-        for seed in seeds
-    ]
-    yield _result(rows, family, split, guesses, more)
-    same = repeated(rows) if split is UNSEEN_SIZE else np.zeros(len(rows), dtype=np.bool_)
-    new_only = [np.where(same[:, None], np.nan, guess) for guess in guesses]
-    if same.any() and np.isfinite(new_only[0]).all(axis=1).any():
-        yield _result(rows, family, NEW_COUNTERS, new_only, more)
-
-
 def _result(
     rows: Rows, family: TimesLearner, split: Split, guesses: Sequence[Floats], more: MoreFigures
 ) -> Result:
-    by_seed = []
-    regrets = []
-    for each in guesses:
-        shown = np.flatnonzero(np.isfinite(each).all(axis=1))
-        held, guess = rows.take(shown.tolist()), each[shown]
-        by_seed.append({**asdict(vector_figures(held, guess)), **more(held, guess)})
-        regrets.append(log_regrets(held, guess))
-    names = held.applications
-    mean = np.mean(regrets, axis=0) if split is not RANDOM_ROWS else regrets[0]
+    by_seed = [{**asdict(vector_figures(rows, each)), **more(rows, each)} for each in guesses]
     return Result(
         family=family.name,
         what=family.what,
@@ -250,8 +177,4 @@ def _result(
         figures={k: float(np.mean([f[k] for f in by_seed])) for k in by_seed[0]},
         low={k: min(f[k] for f in by_seed) for k in by_seed[0]},
         high={k: max(f[k] for f in by_seed) for k in by_seed[0]},
-        regret_by_application={
-            name: float(np.exp(np.mean([r for r, n in zip(mean, names, strict=True) if n == name])))
-            for name in sorted(set(names))
-        },
     )

@@ -13,7 +13,7 @@ from lab.ground.resume import Resume
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.evaluation import SPLITS, Evaluation
-from lab.relative.family import Split, TimesLearner
+from lab.relative.family import TimesLearner
 from lab.relative.measurements import SiteInput
 from lab.relative.orders import order_figures
 from lab.relative.train import OnnxLearner, train_bundle
@@ -46,15 +46,13 @@ def train_on_aiwc(options: Options, family: OnnxLearner) -> str:
     return train_bundle(public, options.bundle, options.seed, family, source)
 
 
-def evaluate_on_aiwc(
-    options: Options, learners: Sequence[TimesLearner], splits: Sequence[Split] = SPLITS
-) -> Report:
+def evaluate_on_aiwc(options: Options, learners: Sequence[TimesLearner]) -> Report:
     """Report the errors of ``learners`` on AIWC."""
     rows, seeds = aiwc_rows(), options.every_seed
-    with step_bar("evaluating", evaluation.steps(rows, learners, seeds, splits)) as advance:
+    with step_bar("evaluating", evaluation.steps(rows, learners, seeds)) as advance:
         return report_of(
             evaluation.evaluate(
-                rows, learners, data=AIWC_DATA, seeds=seeds, splits=splits,
+                rows, learners, data=AIWC_DATA, seeds=seeds,
                 resume=Resume(options.unfinished), more_figures=order_figures, advance=advance,
             )
         )  # fmt: skip
@@ -68,7 +66,7 @@ def evaluate(options: Options) -> Report:
 def report_of(found: Evaluation) -> Report:
     """Return the report, with a table of figures for each split."""
     sections = []
-    for split in evaluation.SHOWN:
+    for split in SPLITS:
         if not (results := [r for r in found.results if r.split == split.name]):
             continue
         title = f"{split.name}: {split.what}"

@@ -7,8 +7,7 @@ from lab.ground.resume import Resume
 from lab.published.vae.vae_dnn import VaeFamily
 from lab.published.xamm.family import FAMILIES as XAMM
 from lab.relative.data import aiwc_rows
-from lab.relative.evaluation import FEW_FOLDS, evaluate
-from lab.relative.orders import order_figures
+from lab.relative.evaluation import evaluate
 
 FAMILIES = {
     "vae": "VAE + DNN",
@@ -23,9 +22,8 @@ SHOWN = {"regret": "regret", "tau": "kendall_tau", "median": "median_time_error"
 def figures(work: Work) -> dict[str, float]:
     """Regret, order and median error of each family by both splits."""
     found = evaluate(
-        aiwc_rows(), (VaeFamily(), *XAMM), data="AIWC", seeds=(work.seed,), splits=FEW_FOLDS,
-        resume=Resume(work.folder),
-        more_figures=order_figures, advance=work.advance,
+        aiwc_rows(), (VaeFamily(), *XAMM), data="AIWC", seeds=(work.seed,),
+        resume=Resume(work.folder), advance=work.advance,
     )  # fmt: skip
     by_name = {(one.family, one.split): one.figures for one in found.results}
     return {

@@ -34,7 +34,6 @@ from lab.published.xamm.samples import (
     samples_of_runs,
     times,
 )
-from lab.relative.evaluation import FEW_FOLDS
 from lab.relative.experiment import evaluate_on_aiwc, train_on_aiwc
 from lab.relative.families import COST_MODEL
 from lab.relative.measurements import SiteInput
@@ -90,7 +89,7 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> Report:
     """Report what the configuration asks for, or xAMM beside other families on AIWC."""
     if options.config is None:
-        return evaluate_on_aiwc(options, (COST_MODEL, *FAMILIES), FEW_FOLDS)
+        return evaluate_on_aiwc(options, (COST_MODEL, *FAMILIES))
     config, base = read_toml(options.config, XammConfig), options.config.parent
     tested, written = run(config, base)
     rows = [

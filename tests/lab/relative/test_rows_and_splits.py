@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from toy_rows import toy
 
-from lab.relative.evaluation import RANDOM_ROWS, UNSEEN_SIZE, repeated
+from lab.relative.evaluation import RANDOM_ROWS
 from lab.relative.families import BASELINES
 from lab.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
@@ -32,7 +30,7 @@ def test_the_reference_cannot_be_dropped() -> None:
         toy().with_platforms(["gpu"])
 
 
-@pytest.mark.parametrize("split", [LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS])
+@pytest.mark.parametrize("split", [LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS])
 def test_no_row_is_learnt_and_predicted_in_one_fold(split) -> None:
     rows = toy()
     held_rows = []
@@ -40,15 +38,6 @@ def test_no_row_is_learnt_and_predicted_in_one_fold(split) -> None:
         assert not set(train) & set(held)
         held_rows += held
     assert sorted(held_rows) == list(range(len(rows)))
-
-
-def test_a_size_with_the_counters_of_another_is_repeated_and_no_other_is() -> None:
-    rows = toy()
-    assert not repeated(rows).any()
-    values = rows.values.copy()
-    values[1] = values[0] * 1.001
-    values[5] = values[0]
-    assert np.flatnonzero(repeated(replace(rows, values=values))).tolist() == [0, 1]
 
 
 def test_leaving_an_application_out_leaves_all_of_it_out() -> None:
