@@ -188,11 +188,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
     "train": Leaf(
         f"{CLI}.train.command:train",
         "Learn from the site's own runs.",
-        {
-            "bundle": Leaf(
-                f"{CLI}.train.bundle:bundle", "Show, verify and compare trained predictors."
-            )
-        },
+        {"bundle": Leaf(f"{CLI}.train.bundle:bundle", "Show and verify trained predictors.")},
     ),
     "mig": MIG,
     "site": SITE,

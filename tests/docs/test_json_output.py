@@ -110,7 +110,7 @@ TABLES = (
     "jobs-decisions", "jobs-decisions-id", "jobs-outcomes", "jobs-outcomes-jobs", "jobs-waits",
     "mig-plan", "mig-recommend", "mig-show", "place", "predict-language-model", "predict-model",
     "predict-program", "predict-training", "replay", "replay-live", "site-platform-list",
-    "train-bundle-diff", "train-bundle-show", "workload-list", "workload-model", "workload-show",
+    "train-bundle-show", "workload-list", "workload-model", "workload-show",
 )  # fmt: skip
 
 

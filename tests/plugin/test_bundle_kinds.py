@@ -85,28 +85,6 @@ def test_every_shipped_bundle_has_its_reader_by_registry() -> None:
     assert schemas <= set(readers_by_schema())
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_what_differs_between_two_bundles_is_listed(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy = tmp_path / name
-    shutil.copytree(BUNDLES / name, copy)
-    assert run("train", "bundle", "diff", BUNDLES / name, copy) == 0
-    assert capsys.readouterr().out == "no difference\n"
-    manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["figures"] = {**manifest["figures"], "made_up": 0.5}
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert run("train", "bundle", "diff", BUNDLES / name, copy, "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["group"], found["after"]) == ("figures", 0.5)
-
-
-def test_bundles_of_two_kinds_differ_in_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("train", "bundle", "diff", BUNDLES / "default", BUNDLES / "llm")
-    assert run("--csv", *words) == 0
-    assert "made,schema,berth.bundle/1,berth.llm-bundle/4" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", ["model-latency", "operators", "model-transfer"])
 def test_a_bundle_of_model_times_takes_the_place_of_the_shipped_one(
     name: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -22,7 +22,6 @@ from berth.plugin.outcomes.accuracy import Accuracy
 from berth.plugin.outcomes.measured_gain import MeasuredGain
 from berth.plugin.replay.queue_replay import Start
 from berth.plugin.report import (
-    of_bundle,
     of_calibration,
     of_decision,
     of_forecast,
@@ -343,7 +342,6 @@ ANSWERS: Mapping[str, Any] = {
     "train": {
         "bundle": str, "rows": int, "platform": str, "folder": str, "*": Any,
     },
-    "train-bundle-diff": [row(of_bundle.DIFFERENCES)],
     "train-bundle-show": {
         "schema": str, "id": str, "created": str, "command": str, "berth_version": str,
         "figures": dict[str, float], "files": dict[str, str], "*": Any,

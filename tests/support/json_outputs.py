@@ -78,7 +78,6 @@ def cases(folder: Path) -> dict[str, Case]:
             ("jobs", "advise", "--site", f"{at['gpu-jobs']}/berth.toml"),
             also=(("jobs", "advise", *store),),
         ),
-        "train-bundle-diff": Case(("train", "bundle", "diff", at["bundle"], at["other-bundle"])),
         "train-bundle-show": Case(("train", "bundle", "show")),
         "train-bundle-verify": Case(("train", "bundle", "verify")),
         "site-calibrate": Case(

@@ -68,11 +68,8 @@ def write_files(folder: Path) -> None:
 
 
 def shipped_files() -> dict[str, str]:
-    bundles = sorted(path for path in DEFAULT_BUNDLE.parent.iterdir() if path.is_dir())
-    other = next(path for path in bundles if path != DEFAULT_BUNDLE)
     return {
         "bundle": str(DEFAULT_BUNDLE),
-        "other-bundle": str(other),
         "kernels.cali": str(SAMPLES / "kernels.cali"),
     }
 

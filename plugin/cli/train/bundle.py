@@ -1,4 +1,4 @@
-"""``berth train bundle``: shows, verifies and compares bundles."""
+"""``berth train bundle``: shows and verifies bundles."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import click
 
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.options import PATH, answer, json_option
-from berth.plugin.report.of_bundle import (
-    DIFFERENCES,
-    bundle_report,
-    differences_of,
-    differences_part,
-)
-from berth.plugin.report.parts import data_of
+from berth.plugin.report.of_bundle import bundle_report
 from berth.plugin.report.terminal import report_text
 from berth.predictor.core.bundle import CARD
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
@@ -25,7 +19,7 @@ _FOLDER = click.argument("folder", required=False, type=PATH, default=DEFAULT_BU
 
 @click.group()
 def bundle() -> None:
-    """Show, verify and compare trained predictors (default: the shipped one).
+    """Show and verify trained predictors (default: the shipped one).
 
     Example: berth train bundle verify my-bundle
     """
@@ -54,17 +48,3 @@ def verify(folder: Path, *, json_: bool) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
     loaded = reader_of(folder).load(folder)
     answer(f"{loaded.id}: whole", {"bundle": loaded.id, "whole": True}, json_=json_)
-
-
-@bundle.command(epilog="Example: berth train bundle diff old-bundle new-bundle")
-@click.argument("first", type=PATH)
-@click.argument("second", type=PATH)
-@json_option
-def diff(first: Path, second: Path, json_: bool) -> None:
-    """What differs between two bundles: data, figures, widths of intervals, files.
-
-    Exit status 0 also where they differ.
-    """
-    changed = differences_of(reader_of(first).verify(first), reader_of(second).verify(second))
-    shown = differences_part(changed) if changed else "no difference"
-    answer(shown, [data_of(DIFFERENCES, difference) for difference in changed], json_=json_)

@@ -13,12 +13,9 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
-from berth.plugin.report.of_bundle import differences_of, differences_part
 from berth.plugin.report.of_job import job_report
 from berth.plugin.report.parts import Column, Table, data_of
-from berth.plugin.report.terminal import part_text
 from berth.plugin.store import Store
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 
 ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [1.0, 2.0, 3.0], "power_w": 350.0}
 
@@ -68,12 +65,3 @@ def test_what_is_not_known_is_written_the_same_everywhere() -> None:
 def test_a_list_is_one_cell_of_csv() -> None:
     table = Table("", (Column("Places", "places", lambda row: row, ", ".join),), [["cpu", "old"]])
     assert table_csv(table).splitlines() == ["places", '"cpu, old"']
-
-
-def test_what_two_bundles_differ_in_is_a_table_for_each_group() -> None:
-    shipped = verify(DEFAULT_BUNDLE)
-    changed = shipped.model_copy(update={"id": "berth-other", "figures": {"error": 0.1}})
-    text = part_text(differences_part(differences_of(shipped, changed)))
-    assert text.startswith("Made:\n  KEY  FIRST")
-    assert "berth-other" in text
-    assert "figures.error" in text.partition("Figures:")[2]
