@@ -8,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import UsageError
 from berth.plugin.pictures.figure import (
     INK,
     axes_of,
-    check_ending,
     drawing,
     element,
-    save,
     time_ticks,
 )
 
@@ -58,16 +54,6 @@ def ranked_times(
     """
     with drawing(_GRID):
         return element(_figure(rows, took_s, label))
-
-
-def draw(path: Path, rows: Sequence[TimeBar]) -> None:
-    """Write the chart of ``ranked_times`` to a file. Raises ToolMissing, and UsageError for an
-    unsupported file ending or no rows."""
-    check_ending(path)
-    if not rows:
-        raise UsageError("there is no predicted time to draw")
-    with drawing(_GRID):
-        save(_figure(rows, None, PREDICTED), path, dpi=150, facecolor="white")
 
 
 def _figure(rows: Sequence[TimeBar], took_s: float | None, label: str) -> Any:

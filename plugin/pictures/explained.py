@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
+from berth.plugin.pictures.figure import INK, drawing, element
 from berth.predictor.families.program.explain import CounterEffect, SpeedupExplanation
 
 MOST_PANELS = 4
@@ -39,20 +38,12 @@ covers; the largest part is drawn. Spokes without a share are left out."""
 SHARES = "Share of the roofline's time that each needs (parts overlap)"
 
 
-def draw(path: Path, program: str, explanations: Sequence[SpeedupExplanation]) -> None:
-    """Write the picture that explains a program's speedup on the first few platforms other than its
-    own.
-
-    Raises ToolMissing without matplotlib, UsageError for another ending or nothing to show.
-    """
-    check_ending(path)
-    with drawing(GRID):
-        save(_figure(program, explanations), path, dpi=150, facecolor="white")
-
-
 def svg(program: str, explanations: Sequence[SpeedupExplanation]) -> str:
-    """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors as
-    ``draw``, except for the file's ending."""
+    """Return, as an SVG element, the picture that explains a program's speedup on the first few
+    platforms other than its own.
+
+    Raises ToolMissing without matplotlib, UsageError where there is nothing to show.
+    """
     with drawing(GRID):
         return element(_figure(program, explanations))
 

@@ -9,21 +9,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from berth.pilot.documents import write_bytes
-from berth.pilot.errors import ToolMissing, UsageError
+from berth.pilot.errors import ToolMissing
 from berth.pilot.units import format_seconds
 
-ENDINGS = (".svg", ".png", ".pdf")
 INK = "#22303c"
-
-
-def check_ending(path: Path) -> None:
-    """Raise UsageError if the file name's ending is not one of ``ENDINGS``."""
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
 
 
 _ROUND_S = (*(10.0**n for n in range(-9, 2)), 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
@@ -89,18 +80,6 @@ def trimmed(axes: Any, grid: str) -> None:
     axes.grid(color=grid, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def save(figure: Any, path: Path, **options: Any) -> None:
-    """Write a matplotlib figure in the format of ``path``'s ending; an SVG contains no date.
-
-    ``options``: those of ``savefig``. Raises OSError where it cannot be written.
-    """
-    kind = path.suffix[1:].lower()
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(buffer, format=kind, metadata=metadata, **options)
-    write_bytes(path, buffer.getvalue())
 
 
 def element(figure: Any) -> str:

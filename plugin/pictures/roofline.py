@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from berth.pilot.errors import UsageError
 from berth.pilot.units import format_count, format_seconds
-from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
+from berth.plugin.pictures.figure import INK, drawing, element
 from berth.predictor.core.prediction import Bound
 from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import Roofline, Spot
@@ -39,18 +37,6 @@ GROUPS: tuple[tuple[str, str, frozenset[OpFamily]], ...] = (
 )  # fmt: skip
 OTHER = ("moving, other", "#9aa3ad")
 BOUNDS = ((Bound.COMPUTE, "#3d5a73"), (Bound.MEMORY, "#c98a3c"), (Bound.LAUNCH, "#b9c0c8"))
-
-
-def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
-    """Write the roofline chart of up to four platforms to a file.
-
-    Raises ToolMissing without matplotlib, UsageError for another ending or too many platforms.
-    """
-    check_ending(path)
-    if len(rooflines) > MOST_PANELS:
-        raise UsageError(f"a picture shows up to {MOST_PANELS} platforms; name them by --platform")
-    with drawing(GRID):
-        save(_figure(model, rooflines), path, dpi=150, facecolor=PAPER)
 
 
 def svg(model: str, rooflines: Sequence[Roofline]) -> str:

@@ -50,8 +50,8 @@ def import_(
 
     \b
     Example:
-      mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
       berth jobs usage import jobstats.tsv
+      mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
     """
     site = installation.site()
     named = cluster or (site.name if site else "site")

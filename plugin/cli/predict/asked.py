@@ -18,7 +18,6 @@ from berth.plugin.report.terminal import report_text
 from berth.plugin.workloads.files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
-from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import Workload
 
 
@@ -47,7 +46,6 @@ class PredictRequest:
     """Numbers of nodes to predict for; empty: the number in the workload's own run."""
     stored: tuple[Profile, ...] = ()
     why: bool = False
-    picture: Path | None = None
     roofline: bool = False
     carbon_g_per_kwh: float | None = None
 
@@ -56,7 +54,7 @@ class PredictRequest:
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),
-            "--picture": self.picture is not None, "--roofline": self.roofline,
+            "--roofline": self.roofline,
         }  # fmt: skip
         stray = next((name for name, on in given.items() if on and name not in allowed), None)
         if stray is not None:
@@ -65,20 +63,6 @@ class PredictRequest:
     def show(self, report: Callable[[], Report], data: Callable[[], Mapping[str, Any]]) -> None:
         """Print the result: the report as text, or its data as JSON."""
         click.echo(json.dumps(data(), indent=2) if self.as_json else report_text(report()))
-
-    def draw_times(self, rows: Iterable[tuple[str, Interval, bool]]) -> None:
-        """Write the ``--picture`` of a ranking from ``rows``: platform, time (s), and whether the
-        prediction is reliable.
-
-        Raises ToolMissing without matplotlib, and UsageError for an unsupported file ending.
-        """
-        if self.picture is None:
-            return
-        from berth.plugin.pictures.charts import TimeBar, draw  # noqa: PLC0415 - of the extra
-
-        shown = [TimeBar(name, (t.low, t.mid, t.high), not trusted) for name, t, trusted in rows]
-        draw(self.picture, shown)
-        click.echo(f"picture written to {self.picture}", err=True)
 
     def chosen(self) -> dict[str, Platform]:
         """Return the platforms to predict for, in the order in which the user named them."""

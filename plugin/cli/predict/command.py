@@ -57,11 +57,6 @@ RELATIVE = "berth.relative-bundle/1"
 @click.option(
     "--roofline", is_flag=True, help="Model graphs: show where the time goes and what would help."
 )
-@click.option(
-    "--picture",
-    type=PATH,
-    help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @workload_options
 def predict(
@@ -156,14 +151,12 @@ def predict_any(asked: PredictRequest) -> None:
         best_points,
         explained_data,
         forecast_report,
-        usable,
     )
 
-    asked.check("--picture")
+    asked.check()
     workload, platforms = asked.workload, asked.chosen()
     forecast = asked.forecast(platforms)
     points = best_points(forecast)
-    asked.draw_times((point.platform, point.runtime_s, usable(point)) for point in points)
     names = [point.platform for point in points] if asked.why else []
     each = asked.forecaster.explain_each(
         workload, [platforms[name] for name in names], asked.platforms, reference=asked.reference

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from berth.plugin.cli.predict.asked import PredictRequest
-from berth.plugin.report.of_forecast import best_points, usable
 from berth.plugin.report.of_language_model import (
     Served,
     ServingRanking,
@@ -27,7 +26,7 @@ from berth.predictor.hardware.unit import get_unit, units
 def predict_llm(asked: PredictRequest) -> None:
     """Print accelerators ranked for a language model, including accelerators that are no
     platform of this site."""
-    asked.check("--picture")
+    asked.check()
     document = asked.workload.document
     assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
     config = document.config
@@ -42,8 +41,6 @@ def predict_llm(asked: PredictRequest) -> None:
     forecast = asked.forecast(known) if known else None
     if forecast is not None:
         predictions = [_of_forecast(forecast, p, asked.workload, load) for p in predictions]
-        points = best_points(forecast)
-        asked.draw_times((point.platform, point.runtime_s, usable(point)) for point in points)
     ranking = ServingRanking(
         model, load, framework, predictor.model.id,
         sorted(predictions, key=lambda p: (

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
 from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.report.of_model import Memories, ModelRanking, ModelRow, model_data, model_report
 from berth.plugin.report.of_training_step import StepRanking, StepRow, step_data, step_report
@@ -36,7 +34,7 @@ def predict_model(asked: PredictRequest) -> None:
     from berth.predictor.hardware.device import Numbers
     from berth.predictor.hardware.roofs import roofs
 
-    asked.check("--roofline", "--picture")
+    asked.check("--roofline")
     document = _document(asked)
     graph = graph_of(document)
     known = roofs(asked.platforms)
@@ -56,13 +54,6 @@ def predict_model(asked: PredictRequest) -> None:
         name, graph, forecast, steps, rows, memories, details, with_sources=asked.why
     )
     asked.show(lambda: model_report(ranking), lambda: model_data(ranking))
-    if not asked.roofline:
-        asked.draw_times((row.platform, row.line.seconds, row.can_act) for row in rows)
-    elif asked.picture is not None:
-        from berth.plugin.pictures import roofline as roofline_picture
-
-        roofline_picture.draw(asked.picture, name, details)
-        click.echo(f"picture written to {asked.picture}", err=True)
 
 
 def _document(asked: PredictRequest) -> ModelWorkload:
@@ -112,12 +103,11 @@ def predict_training(asked: PredictRequest) -> None:
     """Print platforms ranked by the time of a model's training step."""
     from berth.predictor.families.graph.model import graph_of
 
-    asked.check("--picture")
+    asked.check()
     document = _document(asked)
     graph = graph_of(document)
     forecast = asked.forecast(asked.chosen())
     rows = _step_rows(asked, document, graph, forecast)
-    asked.draw_times((row.step.platform, row.step.seconds, row.can_act) for row in rows)
     ranking = StepRanking(
         document.file or document.name, graph, forecast, asked.workload.amount.steps, rows,
         max(1, document.runs_on.gpus), with_sources=asked.why,

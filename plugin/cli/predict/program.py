@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 def predict_program(asked: PredictRequest) -> None:
     """Print platforms ranked for a program by predicted time."""
-    asked.check("a second file", "--size", "--cores", "--nodes", "--picture")
+    asked.check("a second file", "--size", "--cores", "--nodes")
     measured = asked.workload.document
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     chosen = asked.chosen()
@@ -68,14 +66,9 @@ def predict_program(asked: PredictRequest) -> None:
         size_doubt(measured, asked.size),
         with_sources=asked.why,
     )
-    if asked.why or asked.picture is not None:
+    if asked.why:
         ranking = replace(ranking, reasons=_reasons(asked, ranking, units))
     asked.show(lambda: program_report(ranking), lambda: program_data(ranking))
-    if asked.picture is not None:
-        from berth.plugin.pictures import explained
-
-        explained.draw(asked.picture, measured.name, ranking.reasons)
-        click.echo(f"picture written to {asked.picture}", err=True)
 
 
 def _predictions(

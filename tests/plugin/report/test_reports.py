@@ -145,10 +145,6 @@ def test_a_model_is_reported_with_times_and_roofs(tmp_path: Path) -> None:
     assert "a100-40gb" in text
     assert "under the roofs of" in text
     assert "limited by" in text
-    picture = tmp_path / "net.svg"
-    drawn = CliRunner().invoke(berth, ["predict", str(model), "--picture", str(picture)])
-    assert drawn.exit_code == 0, drawn.output
-    assert len(list(ET.parse(picture).iter())) > 20  # noqa: S314 - our own
 
 
 def test_a_program_is_reported_with_what_moves_it(tmp_path: Path) -> None:

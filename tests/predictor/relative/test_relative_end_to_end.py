@@ -90,7 +90,6 @@ def test_a_program_unlike_all_others_is_abstained_from(place) -> None:
         (("--size", "8"), "--size means nothing for"),
         (("--cores", "8"), "--cores means nothing for"),
         (("--platform", "moon"), "does not know the platform 'moon'"),
-        (("--picture", "why.svg"), "--picture means nothing for"),
     ],
 )
 def test_wrong_usage_is_one_sentence(place, words, message) -> None:
