@@ -50,7 +50,7 @@ def import_(
 
     \b
     Example:
-      berth jobs usage import jobstats.tsv
+      berth jobs usage import jobstats.tsv    # of this command:
       mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
     """
     site = installation.site()
