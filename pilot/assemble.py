@@ -6,7 +6,7 @@ Warnings about failures are added, and a reason for each missing counter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from berth.pilot import host
@@ -23,6 +23,7 @@ from berth.pilot.plausible import (
     cores_used,
     impossible,
     ran_elsewhere,
+    refused,
     without_counts,
 )
 from berth.pilot.profile import (
@@ -87,6 +88,12 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     unknown = sorted(set(counters).difference(BY_NAME))
     if unknown:
         warnings.append(f"not in the catalogue of counters, left out: {', '.join(unknown)}")
+    if (line := refused(first)) is not None and native.runtime is not None:
+        warnings.append(
+            f"the program ended after {first.cpu_s:.2g} s of processor time with {line[:200]!r}: "
+            "it did not do its work, so that it has no time"
+        )
+        native = replace(native, runtime=None)
     reports = (*native.reports, *extra.reports)
     return Profile(
         name=plan.name,
@@ -98,7 +105,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         ),
         runs_on=runs_on,
         exit_status=exit_status_of(first),
-        complete=first.succeeded and not interrupted and not first.went_on,
+        complete=first.succeeded and not (interrupted or first.went_on or line),
         runtime=native.runtime,
         runtime_at_least_s=first.wall_s if first.cut == "time limit" else None,
         peak_memory_bytes=memory.bytes if memory is not None else None,

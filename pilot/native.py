@@ -46,7 +46,8 @@ class Native:
 
 
 def repeats_for(first_s: float, wanted: int | None) -> int:
-    """Return the number of native runs: ``wanted``, or by the wall time of the first in seconds."""
+    """Return the number of native runs: ``wanted``, or by the time of the first in seconds, without
+    its waits for other work."""
     return wanted or (2 if first_s < SHORT_S else 1)
 
 
@@ -97,7 +98,7 @@ def run_native(
     time_of = operator.attrgetter("wall_s") if is_rank(order.env) else own_time_s
     runs, warnings = [first], list(native.warnings)
     plain = replace(order, forward_bytes=0)
-    wanted = repeats_for(first.wall_s, repeats)
+    wanted = repeats_for(own_time_s(first), repeats)
     while len(runs) < wanted and left_s() > 1.5 * first.wall_s:
         try:
             with clocked(say, f"native run {len(runs) + 1} of {wanted}", first.wall_s):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -60,6 +61,14 @@ and called for less than a half; shorter differences are not told from none."""
 JUDGED_S, BEYOND_SEEN = 0.1, 0.3
 """How many cores a run used is known of runs of at least ``JUDGED_S``; the mean number of busy
 ones may exceed it by ``BEYOND_SEEN``."""
+REFUSED_S = 0.2
+"""A program that refuses its work takes less processor time."""
+REFUSAL = re.compile(
+    r"^(?:[\w./+-]+: )?(?:fatal |syntax )?(?:error|usage|(?:unknown|invalid|unrecogni[sz]ed) "
+    r"(?:option|argument)|cannot open|no such file)\b(?![ =:]*[-+.0-9]).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line with an error or a program's usage; "error: 0.001" is a result."""
 LEAST_S = 1e-6
 """Shorter times are not told from none."""
 BLOCKED_S = 0.1
@@ -230,6 +239,15 @@ def other_work(first: ProcessResult, again: ProcessResult) -> str | None:
         f"took {again.cpu_s:.2g} s of processor time, the first {first.cpu_s:.2g} s: it found what "
         "the first had done"
     )
+
+
+def refused(outcome: ProcessResult) -> str | None:
+    """Return the line with which a program refused its work though its status says that it
+    succeeded: an error or its usage, after hardly any processor time; None: it did not."""
+    if outcome.cpu_s > REFUSED_S:
+        return None
+    found = REFUSAL.search(outcome.output_tail)
+    return None if found is None else found.group().strip()
 
 
 def least_disturbed(runs: Sequence[ProcessResult]) -> ProcessResult:

@@ -19,6 +19,7 @@
 #define TRANSLATION 8000ull /* the cost of one, likewise */
 #define AGAINST 3          /* the cost of a window is at most one part in so many */
 #define GROWTH 10          /* and a stretch is at least one part in so many of what has run */
+#define MOST_GROWTH 4      /* but at most so many times what had run before it */
 #define MOST_WINDOWS 1000
 
 Bool simulating = True, sampled = False;
@@ -63,11 +64,15 @@ static void keep_window(void)
    window->counted = now - counted_from;
 }
 
-/* Whether the window that ended is far enough back for the next one. */
+/* Whether the window that ended is far enough back for the next one. Interpreters and compilers have
+   so much code that one translation of it costs more than their whole run: what they do after their
+   start is seen because a stretch cannot grow further. */
 static Bool is_over(void)
 {
    ULong cost = SIMULATION * simulated_blocks + TRANSLATION * translated;
    ULong paused = now - begun - simulated_blocks;
+   if (paused >= MOST_GROWTH * (begun + simulated_blocks))
+      return True;
    return paused >= AGAINST * cost && paused >= now / GROWTH;
 }
 

@@ -29,6 +29,7 @@ from berth.pilot.plausible import (
     other_work,
     own_time_s,
     ran_elsewhere,
+    refused,
 )
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run_pilot import run_pilot
@@ -351,6 +352,30 @@ def test_a_second_run_that_finds_its_work_done_is_recognised(
 ) -> None:
     first = outcome(usage={"ru_utime": 4.5}, io={"rchar": 90_000, "syscr": 99})
     assert (other_work(first, outcome(**again)) is not None) is is_other
+
+
+@pytest.mark.parametrize(
+    ("said", "cpu_s", "is_refused"),
+    [
+        ("app: error: no input was given\n", 0.01, True),
+        ("Usage: app [OPTIONS] FILE\n", 0.01, True),
+        ("step 1\nFatal error in MPI_Init\n", 0.05, True),
+        ("app: unrecognized option '--cells'\n", 0.01, True),
+        ("error: 0.00013\nError = 1e-5\n", 0.01, False),
+        ("iterations 7, error below tolerance\n", 0.01, False),
+        ("warning\nerror: one of 9000 lines was skipped\n", 9.0, False),
+    ],
+)
+def test_a_program_that_refuses_its_work_with_status_0_has_no_time(
+    said: str, cpu_s: float, is_refused: bool
+) -> None:
+    first = outcome(output_tail=said, usage={"ru_utime": cpu_s})
+    assert (refused(first) is not None) is is_refused
+    plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
+    timed = Runtime(median_s=10, spread_s=0.1, repeats_s=(10,))
+    profile = assemble(plan, Native(first, timed, {}, (), ()), Extra())
+    assert profile.complete is not is_refused
+    assert (profile.runtime is None) is is_refused
 
 
 def test_processes_are_cores_as_threads_are(monkeypatch: pytest.MonkeyPatch) -> None:
