@@ -50,6 +50,7 @@ class Code(StrEnum):
     CANNOT_RUN = "cannot-run"
     WRONG_ARCHITECTURE = "wrong-architecture"
     INSTRUCTION_SET = "instruction-set"
+    FAILS_THERE = "fails-there"
     OTHER_QUEUE = "other-queue"
     OTHER_FEATURES = "other-features"
     OTHER_GRES = "other-gres"
@@ -118,6 +119,7 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.CANNOT_RUN,
     Code.WRONG_ARCHITECTURE,
     Code.INSTRUCTION_SET,
+    Code.FAILS_THERE,
     Code.OTHER_QUEUE,
     Code.OTHER_FEATURES,
     Code.OTHER_GRES,

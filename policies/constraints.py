@@ -59,7 +59,8 @@ LastingConstraint = Callable[[Prospect], Exclusion | None]
 
 
 def runs_there(case: Prospect) -> Exclusion | None:
-    """Exclude a candidate whose device, architecture or CPU instructions the program cannot use."""
+    """Exclude a candidate whose device, architecture or CPU instructions the program cannot use, or
+    where its jobs fail."""
     forecast, candidate = case.forecast, case.candidate
     if not set(forecast.targets).intersection(candidate.targets):
         return Exclusion(
@@ -72,6 +73,8 @@ def runs_there(case: Prospect) -> Exclusion | None:
             f"the program is built for {forecast.architecture}, this place is "
             f"{candidate.architecture}",
         )
+    if (failed := forecast.fails_on.get(candidate.platform)) is not None:
+        return Exclusion(Code.FAILS_THERE, failed)
     if candidate.platform in forecast.ran_on:
         return None
     for name in forecast.instruction_sets:

@@ -240,9 +240,11 @@ def _held(request: Request, place: Candidate) -> Resources | Exclusion:
 def _too_little_memory(case: Prospect) -> Exclusion | None:
     """Exclude a candidate with less memory than the program is predicted to use; unknown memory
     excludes none, because the memory that the job asks for applies."""
-    memory = case.memory
-    if memory is None or (memory.host_bytes is None and not case.candidate.is_gpu):
+    memory, candidate = case.memory, case.candidate
+    if memory is None or (memory.host_bytes is None and not candidate.is_gpu):
         return None
+    if memory.gpu_bytes is None and memory.gpu_held_in_bytes is None:
+        case = replace(case, candidate=replace(candidate, gpu_memory_bytes=None))
     return memory_fits(case)
 
 

@@ -20,6 +20,8 @@ from berth.predictor.learning.history import learn_from as learn_jobs
 
 JOBS = 20_000
 """Maximum number of past jobs, the newest ones, that predictions are learnt from."""
+TIMED = frozenset(("completed", "timeout"))
+"""States of jobs whose time, or a bound of it, is that of their program."""
 UNITS = 8
 """Maximum number of core or GPU counts predicted per platform, the most recently used ones."""
 ANOTHER_LIMIT = 1.25
@@ -55,6 +57,11 @@ class PlacedJob:
     platform: str
 
     @property
+    def has_time(self) -> bool:
+        """Return whether its time is one of its program: a failed job ends whenever it fails."""
+        return self.job.state in TIMED
+
+    @property
     def units(self) -> tuple[int, int]:
         """Return the numbers of cores and GPUs that the job had."""
         return self.job.cores or 1, self.job.gpus or 0
@@ -66,14 +73,15 @@ class RunTimes:
     def __init__(self, jobs: Sequence[PlacedJob]) -> None:
         """Learn from ``jobs``, which must be in order of their ends."""
         self._predictor = RunTimePredictor()
-        learn_jobs([_past_job(placed) for placed in jobs[-JOBS:]], self._predictor)
+        timed = [_past_job(placed) for placed in jobs[-JOBS:] if placed.has_time]
+        learn_jobs(timed, self._predictor)
 
     def of_match(self, match: Match, jobs: Iterable[PlacedJob], now_s: float) -> list[PredictedRun]:
         """Return the predicted run of the next job, submitted at Unix time ``now_s``, for each
         platform and number of cores or GPUs among ``jobs`` (past jobs it is matched with, the
         oldest first)."""
         newest: dict[tuple[str, int], PlacedJob] = {}
-        matched = list(jobs)
+        matched = [placed for placed in jobs if placed.has_time]
         runs_s = [placed.job.elapsed_s for placed in matched]
         for placed in reversed(matched):
             cores, gpus = placed.units

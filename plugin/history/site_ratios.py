@@ -1,8 +1,9 @@
 """The site's ratios between kinds of hardware, learnt from all past jobs, for history workloads.
 
-A program is a user's jobs of one name. Jobs of programs that ran on both of two kinds say how much
-longer programs take on one than on the other (``predictor.learning.history.kind_ratios``); a
-program that ran on one kind only, or on none, gets the others' mean and spread. Where no program
+A program is a user's jobs of one name and shape (arguments, cores, time limit): a name such as
+``job.sh`` may stand for several. Jobs of programs that ran on both of two kinds say how much longer
+programs take on one than on the other (``predictor.learning.history.kind_ratios``); a program that
+ran on one kind only, or on none, gets the others' mean and spread. Where no program
 ran on both, the benchmark kernels of ``berth site calibrate`` say it, widely.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,8 +33,6 @@ from berth.predictor.learning.history.run_pairs import Platforms, RunPair, Timed
 
 UNKNOWN_TIME_S = (10.0, 3_600.0, 86_400.0)
 """Time of an unknown program where no job ended yet: lower end, middle and upper end in seconds."""
-_TIMED = frozenset(("completed", "timeout"))
-"""States of jobs whose time, or a bound of it, is that of their program."""
 
 
 class SiteRatios:
@@ -59,24 +58,17 @@ class SiteRatios:
 
     def add(self, user: str, jobs: Iterable[PlacedJob]) -> None:
         """Add a user's past jobs."""
-        programs: dict[str, list[TimedRun]] = {}
+        programs: dict[Hashable, list[TimedRun]] = {}
         for placed in jobs:
             job = placed.job
             platform = self._platforms.get(placed.platform)
             # A job without GPUs on a GPU node says nothing about the GPU.
-            if job.state not in _TIMED or platform is None or platform.is_gpu != bool(job.gpus):
+            if not placed.has_time or platform is None or platform.is_gpu != bool(job.gpus):
                 continue
-            shape = (
-                job.arguments or job.script,
-                job.cores,
-                job.gpus,
-                job.nodes or 1,
-                job.time_limit_s,
-            )
-            cut_off = job.state != "completed"
+            program, cut_off = program_of(job), job.state != "completed"
             submit_s, start_s = job.submit_s or 0.0, job.start_s or 0.0
-            run = TimedRun(shape, placed.platform, submit_s, start_s, job.elapsed_s, cut_off)
-            programs.setdefault(program_of(job), []).append(run)
+            run = TimedRun(program, placed.platform, submit_s, start_s, job.elapsed_s, cut_off)
+            programs.setdefault(program, []).append(run)
             if cut_off:
                 continue
             self._times.setdefault(placed.platform, []).append(max(job.elapsed_s, 1.0))
@@ -90,8 +82,11 @@ class SiteRatios:
         """Return the ratios of all platforms to the program's homes, those of the home where most
         of its jobs ran first; ``jobs``: past jobs of one program, the newest last.
 
-        A home is the platform with most of the jobs among those that run the same executables.
+        A home is the platform with most of the jobs among those that run the same executables. Jobs
+        of several shapes may be several programs: then the ratios are those of an unknown program.
         """
+        shapes = {program_of(placed.job) for placed in jobs}
+        program = shapes.pop() if len(shapes) == 1 else None
         counts = Counter(
             placed.platform for placed in reversed(jobs) if placed.platform in self._platforms
         )
@@ -100,7 +95,7 @@ class SiteRatios:
         for name in sorted(counts, key=counts.__getitem__, reverse=True):
             if not any(self._exchangeable(name, home) for home in homes):
                 homes.append(name)
-                ratios += self._to(name, user, program_of(jobs[-1].job), ran_on=counts)
+                ratios += self._to(name, user, program, ran_on=counts)
         return tuple(ratios)
 
     def of_unknown_programs(self) -> list[HistoryWorkload]:
@@ -142,7 +137,7 @@ class SiteRatios:
         )
 
     def _to(
-        self, home: str, user: str, program: str | None, ran_on: Collection[str] = ()
+        self, home: str, user: str, program: Hashable | None, ran_on: Collection[str] = ()
     ) -> tuple[KindRatio, ...]:
         """Return the ratios of other platforms to ``home``; ``ran_on``: where the program ran, so
         that only programs say more than its own times."""
@@ -162,7 +157,9 @@ class SiteRatios:
             if name != home
         )
 
-    def _between(self, name: str, home: str, user: str, program: str | None) -> LogRatio | None:
+    def _between(
+        self, name: str, home: str, user: str, program: Hashable | None
+    ) -> LogRatio | None:
         if self._ratios is None:
             self._ratios = KindRatios(self._pairs)
         return self._ratios.between(
@@ -184,12 +181,11 @@ class SiteRatios:
         return (first.architecture, first.targets) == (second.architecture, second.targets)
 
 
-def program_of(job: Run) -> str:
-    """Return what tells a user's programs apart: the job's name, else its script or arguments, else
-    its number of cores."""
-    return (
-        known_name(job.name, job.program) or job.similar or job.script or f"{job.cores or 1} cores"
-    )
+def program_of(job: Run) -> Hashable:
+    """Return what tells a user's programs apart: the job's name, else its script, and its shape."""
+    name = known_name(job.name, job.program) or job.similar or job.script
+    shape = job.arguments or job.script, job.cores, job.gpus, job.nodes or 1, job.time_limit_s
+    return name, *shape
 
 
 def _document(platform: str, than: str, ratio: LogRatio, mid: float) -> KindRatio:

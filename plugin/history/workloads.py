@@ -38,6 +38,9 @@ from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 PREFIX = "history-"
 LEAST_RUNS = 2
 """Least number of past runs from which a history workload is made."""
+LEAST_FAILURES = 5
+"""Least number of failed jobs on a platform, with none that completed, for keeping the program
+away: with one in two jobs failing for reasons of its own that is seen by chance 3 times in 100."""
 RUNS = 50
 """Maximum number of runs in a workload, the newest ones."""
 KEYS_OF_USER = 100
@@ -252,6 +255,20 @@ def _runs_on(runs: Sequence[PastRun], platforms: Mapping[str, Platform]) -> Runs
     return RunsOn(targets=tuple(sorted(targets)), architecture=architecture)
 
 
+def _fails_on(jobs: Iterable[PlacedJob]) -> dict[str, str]:
+    """Return the platforms where enough of a program's jobs ran and all failed, while others
+    completed elsewhere, each with a sentence that says so."""
+    completed = {placed.platform for placed in jobs if placed.job.state == "completed"}
+    failed = Counter(placed.platform for placed in jobs if placed.job.state == "failed")
+    if not completed:
+        return {}
+    return {
+        name: f"all {count} of its jobs there failed, and others completed elsewhere"
+        for name, count in failed.items()
+        if count >= LEAST_FAILURES and name not in completed
+    }
+
+
 @dataclass
 class HistoryWriter:
     """Writes history workloads into a store, with their forecasts and match keys."""
@@ -280,6 +297,7 @@ class HistoryWriter:
                     runs_on=_runs_on(runs, self.platforms),
                     predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
                     ratios=self.ratios.of_program(user, group.jobs),
+                    fails_on=_fails_on(group.jobs),
                 )
             except ValueError:
                 continue

@@ -72,6 +72,8 @@ class FamilyForecast:
     """Name of the reference platform; None: the platform that the workload's document names."""
     nodes: NodeScaling | None = None
     """Change of time and memory with the number of nodes; None: unknown."""
+    fails_on: Mapping[str, str] = field(default_factory=dict)
+    """Platforms where the workload's jobs fail, each with a sentence that says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,9 @@ class Forecast:
     follows_shape: bool = False
     """Whether the program's script adapts to the number of tasks and cores that the scheduler
     allocates."""
+    fails_on: Mapping[str, str] = field(default_factory=dict)
+    """Platforms where the workload's jobs failed and no other reason is known, each with a sentence
+    that says so."""
     ran_on: tuple[str, ...] = ()
     """Platforms on which the program has run. They count as compatible even where its stated
     requirements say otherwise."""

@@ -58,7 +58,7 @@ class HistoryFamily:
             if curve is not None:
                 curves[name] = curve
                 sources[name] = (_source(document, name, curve, ratio),)
-        return FamilyForecast(bundle="", curves=curves, sources=sources)
+        return FamilyForecast(bundle="", curves=curves, sources=sources, fails_on=document.fails_on)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return a sentence with the number of finished jobs on the platform, and its ratio."""

@@ -47,10 +47,13 @@ def curve_of_runs(question: Question, platform: Platform, ran_on: str) -> Predic
     for run in document.runs:
         if run.platform == ran_on:
             by_units.setdefault(_units(run, platform), []).append(run)
+    timed = {units: runs for units, runs in by_units.items() if _times(platform, runs)}
     if not by_units:
         by_units = {units: [] for units in predicted}
     elif predicted:
-        by_units = {units: by_units[units] for units in by_units if units in predicted} or by_units
+        by_units = {units: by_units[units] for units in by_units if units in predicted} or timed
+    else:
+        by_units = timed
     if not by_units:
         return None
     return PredictionCurve(
@@ -80,7 +83,7 @@ def _point(
         basis=Basis.MEASURED,
         speedup=Interval(1.0, 1.0, 1.0),
         runtime_s=(
-            next_run([run.runtime_s for run in runs])
+            next_run(_times(platform, runs))
             if predicted is None
             else Interval(predicted.low_s, predicted.mid_s, predicted.high_s)
         ),
@@ -89,6 +92,13 @@ def _point(
         bound=Bound.UNKNOWN,
         abstained=_why_not(platform, runs, predicted),
     )
+
+
+def _times(platform: Platform, runs: Sequence[PastRun]) -> list[float]:
+    """Return the run times of runs that ended well, in seconds; on a MIG slice those of failed runs
+    too, because a program that fails there is not sent there again."""
+    is_slice = platform.parent is not None
+    return [run.runtime_s for run in runs if run.ended_well or is_slice]
 
 
 def _why_not(

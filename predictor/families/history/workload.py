@@ -99,6 +99,9 @@ class HistoryWorkload(Document):
     ratios: tuple[KindRatio, ...] = Field(default=(), max_length=1_000)
     """Ratios of other platforms to those whose times are known best, one of each set of platforms
     that run the same executables; those of the one with most runs first."""
+    fails_on: dict[Name, str] = Field(default_factory=dict, max_length=1_000)
+    """Platforms where the program's jobs fail, while they complete elsewhere, each with a sentence
+    that says so."""
 
     @model_validator(mode="after")
     def _is_known(self) -> HistoryWorkload:

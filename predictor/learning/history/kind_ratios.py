@@ -34,6 +34,11 @@ LEAST_USERS = 3
 """Other users must be this many before their programs count for a user's."""
 PROGRAMS_OF_USER = 1.0
 """A user's programs count for others as much as this many programs at most: they are alike."""
+CHOICE_PROGRAMS = 5
+"""Least number of other programs that a program's own ratio is held against."""
+_AGREE_WITHIN, _LEAST_APART = 4.0, 0.3
+"""Users whose programs' median log ratio is further from the median user's than this many median
+deviations, and than this log ratio, do not count for others."""
 BEHIND = 0.01
 """Log ratio between the kind that is usually fastest and one that is not surely faster."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
@@ -258,7 +263,21 @@ def _posterior(
         return None
     log = np.tensordot(weights, evidence.log_marginal, axes=1) + _prior(kernels)
     programs = int((weights > 0).sum()) + (row is not None)
-    return _ratio_of(log, kernels, programs, None if row is None else evidence.likelihood[row])
+    others = _ratio_of(log, kernels, programs)
+    if row is None:
+        return others
+    own = _ratio_of(log, kernels, programs, evidence.likelihood[row])
+    return _with_choice(own, others) if programs > CHOICE_PROGRAMS else own
+
+
+def _with_choice(own: LogRatio, others: LogRatio) -> LogRatio:
+    """Return a program's ratio; where it lies outside those of other programs, the kind may have
+    been chosen by the size of the input: then an interval that holds both, which is not its own."""
+    if abs(own.mid - others.mid) <= others.half_width + own.half_width:
+        return own
+    low = min(each.mid - each.half_width for each in (own, others))
+    high = max(each.mid + each.half_width for each in (own, others))
+    return own._replace(mid=(low + high) / 2, half_width=(high - low) / 2, is_own=False)
 
 
 def _predictive(log: Floats) -> Floats:
@@ -286,10 +305,27 @@ def _ratio_of(
 def _weights(evidence: _PairLikelihoods, user: str, everybody: bool) -> Floats:
     """Return [programs] how much each counts for the user's programs."""
     count = {name: evidence.users.count(name) for name in set(evidence.users)}
-    others = everybody or len(set(count) - {user}) >= LEAST_USERS
+    agreeing = set(count) if everybody else _agreeing(evidence, set(count) - {user})
+    if not everybody and len(agreeing) < LEAST_USERS:
+        agreeing = set()
     return np.array(
         [
-            1.0 if name == user else min(1.0, PROGRAMS_OF_USER / count[name]) if others else 0.0
+            1.0 if name == user
+            else min(1.0, PROGRAMS_OF_USER / count[name]) if name in agreeing else 0.0
             for name in evidence.users
         ]
-    )
+    )  # fmt: skip
+
+
+def _agreeing(evidence: _PairLikelihoods, users: set[str]) -> set[str]:
+    """Return the users whose programs' ratios are like those of most: a few users' jobs, whether
+    odd or made to mislead, change nobody else's places."""
+    likely = LOG_RATIOS[evidence.likelihood.argmax(axis=1)]
+    owners = np.array(evidence.users)
+    medians = {name: float(np.median(likely[owners == name])) for name in users}
+    if len(medians) < LEAST_USERS:
+        return set(medians)
+    middle = float(np.median(list(medians.values())))
+    usual = float(np.median([abs(median - middle) for median in medians.values()]))
+    most = max(_AGREE_WITHIN * usual, _LEAST_APART)
+    return {name for name, median in medians.items() if abs(median - middle) <= most}

@@ -15,7 +15,8 @@ and runs that began too recently for all of their program to have ended do not c
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ PAIRS = 40
 MOST_ENDED, LONGER_ELSEWHERE = 0.9, 2.0
 """Of runs that began longer ago than this many times the run time below which this share of the
 program's runs is, practically all have ended."""
+CHANGE_RUNS, LEAST_CHANGE = 5, math.log(1.5)
+"""A lasting change of a program's time on a platform: so many runs in a row, by this log ratio."""
 LOG_RATIOS: Floats = np.linspace(-4.0, 4.0, 321)
 """Log ratios of a program's times whose likelihoods are computed."""
 _SCALES: Floats = np.geomspace(0.02, 2.5, 8)
@@ -75,7 +78,7 @@ def pairs_of(
     ``now_s``: Unix time until which runs had ended, if they had, when they were read.
     """
     by_shape: dict[Hashable, list[TimedRun]] = {}
-    for run in runs:
+    for run in _since_change(runs):
         by_shape.setdefault(run.shape, []).append(run)
     compared: dict[Platforms, list[tuple[TimedRun, TimedRun]]] = {}
     for same in by_shape.values():
@@ -90,6 +93,39 @@ def pairs_of(
                 key = min(before.platform, after.platform), max(before.platform, after.platform)
                 compared.setdefault(key, []).append((before, after))
     return {key: _newest(each) for key, each in compared.items()}
+
+
+def _since_change(runs: Iterable[TimedRun]) -> Iterator[TimedRun]:
+    """Yield the runs, of each shape on each platform only those since the last lasting change of
+    their time: a kind of node may have become slower, or the program's work another."""
+    by_place: dict[tuple[Hashable, str], list[TimedRun]] = {}
+    for run in runs:
+        by_place.setdefault((run.shape, run.platform), []).append(run)
+    for same in by_place.values():
+        same.sort(key=lambda run: run.start_s)
+        yield from same[_last_change([math.log(max(run.runtime_s, 1.0)) for run in same]) :]
+
+
+def _last_change(logs: Sequence[float]) -> int:
+    """Return the place of the first run after the last lasting change of log times; 0: none.
+
+    The median of the newest ``CHANGE_RUNS`` runs is compared with those before, by their own
+    scatter.
+    """
+    newest, before = logs[-CHANGE_RUNS:], logs[:-CHANGE_RUNS]
+    if len(before) < CHANGE_RUNS:
+        return 0
+    now, then = statistics.median(newest), statistics.median(before)
+    scatter = max(
+        statistics.median(abs(log - middle) for log in part)
+        for part, middle in ((newest, now), (before, then))
+    )
+    if abs(now - then) < max(LEAST_CHANGE, 5.0 * scatter):
+        return 0
+    first = len(before)
+    while first > 0 and abs(logs[first - 1] - now) < abs(logs[first - 1] - then):
+        first -= 1
+    return first
 
 
 def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[RunPair]:

@@ -186,6 +186,72 @@ def test_importing_again_without_ratios_drops_no_workload(lab: Lab) -> None:
     assert set(lab.store.names()) == names
 
 
+def past(queue: str, *seconds: float, name: str = "job.sh", limit_min: float = 240, **more: Any):
+    """Jobs of one user that ended an hour after one another, on one kind."""
+    for number, elapsed_s in enumerate(seconds):
+        end_s = time.time() - 86_400.0 + 3_600.0 * number
+        values: dict[str, Any] = {
+            "cluster": "lab", "job_id": f"{name}{queue}{limit_min}{number}", "user": "mia",
+            "state": "completed", "submit_s": end_s - elapsed_s - 5, "start_s": end_s - elapsed_s,
+            "end_s": end_s, "elapsed_s": elapsed_s, "cores": 16, "name": name, "account": "phys",
+            "partition": queue, "time_limit_s": 60.0 * limit_min, "request_bytes": 2**34,
+        }  # fmt: skip
+        yield Run(**{**values, **more})
+
+
+def site_of(folder: Path, *own: Iterator[Run]) -> Lab:
+    """Six other users' programs take 1.6 times as long on the old kind."""
+    return Lab(folder, *(jobs(f"u{n}", "old,new") for n in range(6)), *own)
+
+
+SENT = {"name": "job.sh", "time_limit_min": 240}
+
+
+def test_two_programs_of_one_name_are_told_apart_by_their_limit(tmp_path: Path) -> None:
+    known = site_of(
+        tmp_path, past("old", *[3_000.0] * 20), past("new", *[5_000.0] * 20),
+        past("old", *[27_000.0] * 20, limit_min=900), past("new", *[9_000.0] * 20, limit_min=900),
+    )  # fmt: skip
+    queue, _, _ = known.submit("mia", **{**SENT, "time_limit_min": 900})
+    assert queue.split(",")[0] == "new"
+
+
+def test_a_kind_chosen_by_the_inputs_size_is_not_taken_for_a_faster_one(tmp_path: Path) -> None:
+    known = site_of(tmp_path, past("old", *[800.0] * 20), past("new", *[2_500.0] * 20))
+    assert known.submit("mia", **SENT)[0] == "new,old"
+
+
+def test_a_kind_where_the_program_only_fails_is_left_out(tmp_path: Path) -> None:
+    failed = past("old", *[2.0] * 6, state="failed")
+    known = site_of(tmp_path, failed, past("new", *[3_000.0] * 20))
+    assert known.submit("mia", **SENT)[0] == "new"
+    decision = known.answered[-1].decision
+    assert decision is not None
+    assert {ranked.candidate: ranked.code for ranked in decision.ranked}["old"] == "fails-there"
+
+
+def test_a_failed_run_says_nothing_of_the_time(tmp_path: Path) -> None:
+    failed = past("old", *[2.0] * 3, state="failed")
+    known = site_of(tmp_path, failed, past("new", *[3_000.0] * 20))
+    known.submit("mia", **SENT)
+    decision = known.answered[-1].decision
+    assert decision is not None
+    times = {ranked.candidate: ranked.runtime_s for ranked in decision.ranked}
+    assert all(time is not None and time.mid > 2_000 for time in times.values())
+
+
+def test_a_kind_that_became_slow_is_not_chosen_alone(tmp_path: Path) -> None:
+    before = (past("old", *[4_800.0] * 20), past("new", *[3_000.0] * 20 + [15_000.0] * 10))
+    known = site_of(tmp_path, *(before))
+    assert "old" in known.submit("mia", **SENT)[0].split(",")
+
+
+def test_two_of_eight_users_reorder_nobody_elses_list(tmp_path: Path) -> None:
+    bad = (jobs(f"bad{n}", "old,new", ratio=0.02) for n in range(2))
+    known = Lab(tmp_path, *(jobs(f"u{n}", "old,new") for n in range(6)), *bad)
+    assert known.submit("eve", name="other.sh")[0] == "new,old"
+
+
 def calibrated(folder: Path, **seconds: float) -> str:
     """Tables of platforms that ran 20 benchmark kernels, each in about so many seconds."""
     text = ""
