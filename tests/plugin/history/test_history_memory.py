@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.profile import RunsOn, Target
+from berth.pilot.errors import UsageError
 from berth.pilot.run import Run
 from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.forecasting import forecaster_for, platforms_for
@@ -142,12 +143,12 @@ def test_jobs_that_ran_on_a_slice_fit_slices_as_large(forecaster: Forecaster) ->
     assert verdicts(decided(found, place(LARGE)))[LARGE] is None
 
 
-def test_failed_jobs_do_not_show_that_a_gpu_or_a_request_is_enough(forecaster: Forecaster) -> None:
+def test_failed_jobs_show_neither_a_time_nor_that_a_gpu_is_enough(forecaster: Forecaster) -> None:
     jobs = [past(n, host_gib=60, gpu_gib=None, asked_gib=64, state="failed") for n in range(4)]
-    why = verdicts(decided(forecast_of(forecaster, *jobs), place(GPU, node_gib=64)))
-    assert why[GPU] is not None
-    assert why[GPU].startswith("its GPU memory was never measured (")
-    memory = forecast_of(forecaster, *jobs).memory_at(GPU)
+    with pytest.raises(UsageError, match="nothing can be predicted"):
+        forecast_of(forecaster, *jobs)
+    one = past(4, host_gib=60, gpu_gib=None, asked_gib=64)
+    memory = forecast_of(forecaster, *jobs, one).memory_at(GPU)
     assert memory is not None
     assert memory.host_bytes is not None
     assert memory.host_bytes.high == 75 * GIB
