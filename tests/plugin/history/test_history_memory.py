@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.pilot.profile import RunsOn, Target
 from berth.pilot.errors import UsageError
+from berth.pilot.profile import RunsOn, Target
 from berth.pilot.run import Run
 from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.forecasting import forecaster_for, platforms_for
