@@ -35,6 +35,7 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.flux import accounting as flux_accounting
 from berth.plugin.flux import frobnicator, present_jobs
 from berth.plugin.history.files import read_past_jobs
+from berth.plugin.history.openb import read_openb
 from berth.plugin.history.pbs import read_pbs
 from berth.plugin.history.swf import read_swf
 from berth.plugin.replay.past import trace_of_jobs
@@ -295,11 +296,12 @@ def flux(data: bytes) -> None:
 
 
 def trace(data: bytes) -> None:
-    """Lines of a trace in the Standard Workload Format, or of PBS's accounting."""
+    """Lines of a trace in the Standard Workload Format, of pods, or of PBS's accounting."""
     lines = _lines(data)
     with refusing(BerthError):
         _usable(read_swf(lines, "lab"))
         _usable(read_pbs(lines, "lab"))
+        _usable(read_openb(lines, "lab", source="pods.csv"))
     with refusing(BerthError):
         _usable(read_past_jobs(lines, "jobs", "lab", None, utc=True))
 

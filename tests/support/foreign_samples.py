@@ -165,6 +165,7 @@ SAMPLES = (
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
         "deletion_time,scheduled_time\np1,4000,1024,1,1000,,LS,Succeeded,0,100,10\n",
         "list of pods (openb)",
+        TRACE,
     ),
     Sample("openb_node_list.csv", "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n", "list of nodes (openb)"),
     Sample("pai.csv", "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu\n", "PAI jobs"),

@@ -58,9 +58,9 @@ MOST_STARTS = 20
 def replay_command(options: ReplayOptions) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE (gzip or not): of sacct or Flux, Standard Workload Format, or a table as `berth replay
-    tune` takes it. With --set every replay is shown with and without the changes. The first column
-    is what the others are compared with, user by user.
+    TRACE (gzip or not): of sacct or Flux, Standard Workload Format, of Alibaba (openb), or
+    a table as `berth replay tune` takes it. With --set every replay is shown with and without the
+    changes. The first column is what the others are compared with, user by user.
 
     --live: when each job that waits now will start, with intervals, by the present way and by each
     --policy.

@@ -1,4 +1,4 @@
-"""Past jobs of other forms: Flux's archives, sacct's columns of every version."""
+"""Traces of other systems: Alibaba's pods, Flux's archives, sacct's columns of every version."""
 
 from __future__ import annotations
 
@@ -9,18 +9,116 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.flux.accounting import read_archive
 from berth.plugin.flux.present_jobs import job_name, job_number
-from berth.plugin.scheduler.past_jobs import SINGLETON
+from berth.plugin.history.openb import SHARES, read_openb
+from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs
 from berth.plugin.slurm.sacct import read_sacct
+
+SITE = """\
+schema = "berth.site/1"
+[[candidates]]
+name = "{name}"
+platform = "{platform}"
+partition = "{name}"
+nodes = {nodes}
+cores_per_node = 32
+memory_per_node = "256G"
+"""
 
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(
         berth, ["replay", "--utc", *map(str, arguments)], env={"BERTH_SITE": None}
     )
+
+
+# Alibaba's pods
+
+PODS = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+openb-pod-0000,12000,16384,1,1000,,LS,Running,0,600,0
+openb-pod-0017,8200,33792,2,1000,,Burstable,Succeeded,10,310,20
+openb-pod-0022,4000,15258,1,220,,BE,Running,20,120,20
+openb-pod-0016,16000,65536,0,0,,LS,Failed,30,90,30
+openb-pod-0035,16000,32768,1,1000,V100M16|V100M32,LS,Running,40,140,45
+openb-pod-7432,8000,30517,1,470,,BE,Pending,50,800,
+"""
+BROKEN = [
+    ("openb-pod-1,12000,16384,1,1000,,LS,Running,0,600", "number of fields"),
+    ("openb-pod-1,many,16384,1,1000,,LS,Running,0,600,0", "cpu_milli is no number"),
+    ("openb-pod-1,-1,16384,1,1000,,LS,Running,0,600,0", "cpu_milli is no number"),
+    ("openb-pod-1,1,16384,1.5,1000,,LS,Running,0,600,0", "no whole number"),
+    ("openb-pod-1,1,16384,4,500,,LS,Running,0,600,0", "a part of a GPU"),
+    ("openb-pod-1,1,16384,1,1000,,LS,Singing,0,600,0", "is not known"),
+    ("openb-pod-1,1,16384,1,1000,,LS,Running,700,600,700", "ends before it starts"),
+    ("openb-pod-1,1,16384,1,1000,,LS,Running,,600,0", "no creation_time"),
+    (",1,16384,1,1000,,LS,Running,0,600,0", "without a name"),
+    ("openb-pod-1,1,16384,1000000000000,1000,,LS,Running,0,600,0", "no whole number"),
+    ("openb-pod-1,1,16384,1,10\r00,,LS,Running,0,600,0", "number of fields"),
+    ("openb-pod-1,1,inf,1,1000,,LS,Running,0,600,0", "memory_mib is no number"),
+]
+
+
+def pods(*more: str) -> ReadJobs:
+    return read_openb([*PODS.splitlines(), *more], "replay", source="pods.csv")
+
+
+def test_pods_are_jobs_and_those_that_share_a_gpu_are_counted() -> None:
+    read = pods()
+    assert list(read.jobs) == [f"openb-pod-{n}" for n in ("0000", "0017", "0022", "0016", "0035")]
+    assert (read.not_ended, read.broken, read.changed) == (1, 0, {SHARES: 1})
+    job = read.jobs["openb-pod-0017"]
+    assert (job.cores, job.gpus, job.elapsed_s, job.submit_s) == (9, 2, 290.0, 10.0)
+    assert (job.partition, job.account, job.request_bytes) == ("gpu", "Burstable", 33_792 * 2**20)
+    assert [one.partition for one in read.jobs.values()] == [
+        "gpu", "gpu", "gpu", "cpu", "V100M16|V100M32",
+    ]  # fmt: skip
+
+
+def test_broken_pods_are_counted_shown_and_skipped() -> None:
+    read = pods(*(line for line, _ in BROKEN))
+    assert (len(read.jobs), read.broken) == (5, len(BROKEN))
+    for line, words in BROKEN:
+        (example,) = pods(line).examples
+        assert example.startswith("line 8:")
+        assert words in example
+    lines = len(PODS.splitlines()) - 1 + len(BROKEN)
+    assert lines == len(read.jobs) + read.repeated + read.not_ended + read.broken
+    for text in ("", "name,cpu_milli\nx,1\n"):
+        with pytest.raises(DocumentError):
+            read_openb(text.splitlines(), "replay", source="pods.csv")
+
+
+def test_pods_are_replayed_and_placed_by_the_times_of_a_table(tmp_path: Path) -> None:
+    file, site, times = (tmp_path / name for name in ("pods.csv", "berth.toml", "times.csv"))
+    file.write_text(PODS)
+    gpu = 'gres = "gpu"\ngpus_per_node = 4\narchitecture = "x86_64"\n'
+    site.write_text(
+        SITE.format(name="gpu", platform="lassen-v100", nodes=2) + gpu
+        + SITE.format(name="cpu", platform="quartz", nodes=1).split("\n", 1)[1]
+        + SITE.format(name="fast", platform="a100-40gb", nodes=1).split("\n", 1)[1] + gpu
+    )  # fmt: skip
+    plain = run(file, "--site", site)
+    assert plain.exit_code == 0, plain.exception
+    assert f"1 {SHARES}" in plain.output
+    assert "1 jobs have not run or not ended" in plain.output
+    assert "1 refused: an unknown partition" in plain.output
+    over = ("--set", "partitions.V100M16|V100M32.nodes=gpu")
+    done = run(file, "--site", site, *over, "--json")
+    asked = json.loads(done.output)
+    assert asked["changed"] == {SHARES: 1}
+    assert asked["replays"][1]["counts"]["refused"] == {}
+    times.write_text(
+        "job,platform,runtime_s\nopenb-pod-0000,a100-40gb,200\nopenb-pod-0000,lassen-v100,600\n"
+        "openb-pod-0017,a100-40gb,100\nopenb-pod-0017,lassen-v100,290\n"
+    )
+    placed = run(file, "--site", site, "--times", times, "--policy", "fastest", "--json")
+    counts = json.loads(placed.output)["replays"][1]["counts"]
+    assert (counts["moved"], counts["read"]) == (2, 5)
+    assert counts["read"] == counts["replayed"] + sum(counts["refused"].values())
 
 
 # Flux's archives
