@@ -46,6 +46,8 @@ def edit_of(
             # Slurm takes no type away from a job: without one, a job that fails in the slice can
             # run again as it was asked for.
             gres, adds_type = None, False
+        elif names_none and moves and only_such and not is_typed_slice and held.gpus == asked.gpus:
+            gres = None  # it gets no other type there, and can be listed beside other partitions
     return Edit(
         queue=None if request.queue == candidate.queue else candidate.queue,
         constraint=None if request.features else candidate.constraint,

@@ -151,7 +151,8 @@ def list_beside(
         if not may_join or candidate.slice_of is not None:
             continue
         if predicted and each is not best:
-            its = edit_of(request, candidate, each, forecast, now.settings, state=None)
+            state = now.states.get(candidate.name)
+            its = edit_of(request, candidate, each, forecast, now.settings, state=state)
             if _but_queue(its) != _but_queue(edit):
                 continue
         fit = _as_changed(edited, each, candidate, forecast, now)
