@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from berth.pilot.errors import ToolMissing
 from berth.plugin.fingerprint import normalised
+from berth.plugin.site.command_words import program_in
 from berth.plugin.site.schedulers import SCHEDULERS
 
 LONGEST_TEXT = 4_096
@@ -118,18 +119,20 @@ SHIPPED = (
     rule("nf-{1}", {"job_name": r"^nf-(.+?)(?:_\(.*\)?)?$"}),
     rule("ondemand-{1}", {"job_name": r"^(?:\w+/)?sys/dashboard/(?:sys|dev|usr)/([\w.-]+)"}),
     rule("jupyter", {"job_name": r"(?i)^(?:spawner-)?jupyter(?:hub|lab)?(?:-singleuser)?$"}),
-    # Each begins with plain letters: a script without them is passed over in a microsecond.
-    rule("dask-worker", {"command": r"dask[ -]worker\b"}),
-    rule("dask-worker", {"command": r"distributed\.cli\.dask_worker\b"}),
-    rule("parsl-workers", {"command": r"process_worker_pool\b"}),
-    rule("jupyter", {"command": r"jupyter(?:hub)?[- ](?:lab|notebook|server|singleuser)\b"}),
-    rule("vasp_{1}", {"command": r"vasp_(std|gam|ncl)\b"}),
-    rule("lammps", {"command": r"lmp(?<![^\s/]lmp)(?:_\w+)?(?=\s|$)"}),
-    rule("lammps", {"command": r"lammps(?<![^\s/]lammps)(?=\s|$)"}),
-    rule("gromacs-mdrun", {"command": r"gmx(?:_mpi)?(?:_d)?\s+mdrun\b"}),
-    rule("gromacs-mdrun", {"command": r"mdrun_mpi\b"}),
 )  # fmt: skip
-"""What workflow managers, portals and three widespread programs write, tried after the site's."""
+"""What workflow managers and portals write, tried after the site's."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCommands:
+    """The rule of widespread programs: the word of a command names them (``command_words``)."""
+
+    patterns = (("command", None),)
+    over_job_name = False
+
+    def name_in(self, texts: JobTexts) -> str:
+        """Return the program's name; empty where none of the commands is known."""
+        return program_in(texts.command[:LONGEST_TEXT])
 
 
 def manager_that_asks_by_queue(job_name: str, script: str) -> str | None:
@@ -150,7 +153,7 @@ class ProgramRules:
     """The site's rules, then Berth's own; the first that applies names the program."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._rules = (*rules, *SHIPPED)
+        self._rules: tuple[Rule | KnownCommands, ...] = (*rules, *SHIPPED, KnownCommands())
         self._over_names = tuple(rule for rule in self._rules if rule.over_job_name)
         self.program_of = lru_cache(maxsize=256)(self._program_of)  # texts are of up to 4 KB
         """Return the program of these JobTexts; empty: none is recognised."""
@@ -159,7 +162,7 @@ class ProgramRules:
         applying = self._applying(texts.job_name)
         return next(filter(None, (rule.name_in(texts) for rule in applying)), "")
 
-    def _applying(self, job_name: str) -> Sequence[Rule]:
+    def _applying(self, job_name: str) -> Sequence[Rule | KnownCommands]:
         named = telling_name(job_name) and job_name.lower() not in _PLAIN_NAMES
         return self._over_names if named else self._rules
 
