@@ -243,7 +243,9 @@ def _too_little_memory(case: Prospect) -> Exclusion | None:
     memory, candidate = case.memory, case.candidate
     if memory is None or (memory.host_bytes is None and not candidate.is_gpu):
         return None
-    if memory.gpu_bytes is None and memory.gpu_held_in_bytes is None:
+    places = (case.request.own and case.request.own.places) or ()
+    is_open = memory.gpu_held_in_bytes is None or candidate.name in places  # it may start there
+    if memory.gpu_bytes is None and is_open:
         case = replace(case, candidate=replace(candidate, gpu_memory_bytes=None))
     return memory_fits(case)
 

@@ -75,13 +75,14 @@ def test_a_wide_time_over_the_limit_on_both_is_placed_by_the_ratio() -> None:
 
 def test_a_ratio_that_is_not_surely_beyond_1_gives_an_ordered_list() -> None:
     assert chosen(placed(1600, 1000, width=12.0, own=0.5)) == "new,old"
-    assert chosen(placed(1000, 1100, width=12.0, own=0.5)) == "old,new"
-    assert chosen(placed(1000, 1100, width=3.0, own=0.5)) == "old,new"
+    assert chosen(placed(1000, 1100, width=12.0, own=0.5)) == "new,old"
+    assert chosen(placed(1000, 1600, width=12.0, own=0.1)) == "old,new"
+    assert chosen(placed(1000, 1600, width=3.0, own=0.1)) == "old,new"
 
 
 def test_a_place_that_may_start_the_job_sooner_is_listed_beside_a_busy_one() -> None:
     assert chosen(placed(1600, 1000, now=busy(NEW, 5))) == "new,old"
-    assert chosen(placed(16_000, 1000, width=0.3, now=busy(NEW, 5))) == "new"
+    assert chosen(placed(48_000, 1000, width=0.3, now=busy(NEW, 5))) == "new"
 
 
 def test_a_kind_where_nothing_is_predicted_stays_in_the_list() -> None:
@@ -107,7 +108,7 @@ def test_a_simulated_wait_of_the_slower_place_counts() -> None:
 
 
 @pytest.mark.parametrize(("own", "wait_s", "expected"), [
-    (0.05, 0.0, True), (0.05, 60.0, True), (0.05, 700.0, False), (0.5, 0.0, False),
+    (0.05, 0.0, True), (0.05, 20.0, True), (0.05, 60.0, False), (0.5, 0.0, False),
 ])  # fmt: skip
 def test_a_job_ends_later_only_beyond_the_ratios_interval_and_the_wait(
     own: float, wait_s: float, expected: bool
