@@ -150,9 +150,11 @@ def test_a_difference_is_never_negative_and_scales(
 
 
 @pytest.mark.parametrize(
-    ("first_s", "wanted", "repeats"), [(0.1, 3, 3), (30, 3, 2), (30, 1, 1), (100, 3, 1)]
+    ("first_s", "wanted", "repeats"), [(0.1, None, 2), (30, None, 1), (0.1, 3, 3), (100, 3, 3)]
 )
-def test_long_programs_are_repeated_less(first_s: float, wanted: int, repeats: int) -> None:
+def test_long_programs_are_run_once_unless_more_is_asked_for(
+    first_s: float, wanted: int | None, repeats: int
+) -> None:
     assert repeats_for(first_s, wanted) == repeats
 
 
