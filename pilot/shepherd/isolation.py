@@ -13,6 +13,7 @@ folders with nothing mounted below are overlaid one by one, and its other folder
 from __future__ import annotations
 
 import ctypes
+import encodings.ascii  # noqa: F401 - Python's own folder may be closed in the new namespace
 import os
 import re
 import stat
@@ -143,11 +144,13 @@ def _own_namespace() -> str:
         _call("unshare", CLONE_NEWNS)
         return ""
     _call("unshare", CLONE_NEWNS | CLONE_NEWUSER)
-    for name, text in (
-        ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")
-    ):  # fmt: skip
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
-            stream.write(text)
+    maps = (
+        ("setgroups", b"deny"), ("uid_map", b"%d %d 1" % (user, user)),
+        ("gid_map", b"%d %d 1" % (group, group)),
+    )  # fmt: skip
+    for name, content in maps:  # bytes: an encoding may have to be read from a folder closed by now
+        with open(f"/proc/self/{name}", "wb") as stream:
+            stream.write(content)
     return ",userxattr"
 
 
@@ -172,7 +175,7 @@ def _names(path: str) -> list[str]:
 def _room_bytes() -> int:
     """Return the size of the tmpfs: a quarter of the memory that is free on the machine."""
     free = 0
-    with open("/proc/meminfo", encoding="ascii") as lines:
+    with open("/proc/meminfo", encoding="utf-8") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 free = int(line.split()[1]) * 1024

@@ -42,12 +42,14 @@ def with_prior_order(
 
 def _usual_bytes_per_core(candidates: Sequence[Candidate]) -> float:
     """Return the memory of a core in bytes that at least half of the site's cores have; infinity:
-    there are no CPU nodes."""
+    there are no CPU nodes, or their numbers are not known."""
     kinds = sorted(
         (_bytes_per_core(c), (c.nodes or 1) * c.cores_per_node)
         for c in candidates
         if not c.is_gpu and c.memory_bytes_per_node
     )
+    if any(c.nodes is None for c in candidates if not c.is_gpu):
+        return math.inf  # the site file does not say what is scarce
     half, counted = sum(cores for _, cores in kinds) / 2, 0
     for memory, cores in kinds:
         counted += cores

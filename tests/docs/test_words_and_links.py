@@ -32,7 +32,7 @@ INSTEAD = {
 """What is not written in this project's pages, and what is written instead."""
 
 
-TERMS = ("mape", "statics", "ans", "fo", "te", "nd")
+TERMS = ("namd", "mape", "statics", "ans", "fo", "te", "nd")
 """Words of the field that a list of misspellings takes for some."""
 CHECKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
 AMERICAN = re.compile(

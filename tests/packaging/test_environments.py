@@ -20,7 +20,8 @@ MEASURE_AND_PREDICT = """
 import sys
 from berth.plugin.cli import main
 program = ["/bin/sh", "-c", "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done"]
-main(["pilot", "run", "--quiet", "--repeats", "1", "--output", sys.argv[1], "--", *program])
+options = ["--quiet", "--count", "--repeats", "1", "--output", sys.argv[1]]
+main(["pilot", "run", *options, "--", *program])
 main(["predict", sys.argv[1]])
 """
 HIDDEN = {"compiler": ("cc", "gcc", "clang"), "valgrind": ("valgrind",)}
