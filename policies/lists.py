@@ -37,7 +37,7 @@ _but_queue = attrgetter("constraint", "gres", "adds_type", "resources", "time_li
 WAIT_MARGIN = 3.0
 """A place is left out where waiting for the best one is so many times shorter than what the job
 would lose there: a list keeps both chances, and a wait is only expected. In the month benchmark
-(development period, one seed) a margin of 1 lost up to 8 % against the list, and 3 up to 3 %."""
+(development period, one seed) a margin of 1 lost up to 8 % against the list, and 3 up to 6 %."""
 _OF_A_PILOT = frozenset({Basis.MEASURED, Basis.LEARNED, Basis.CALIBRATED})
 _OF_PAST_JOBS = frozenset({Basis.MEASURED})
 """Bases that are evidence about the program itself on a place, by how the program is known."""
