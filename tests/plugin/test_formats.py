@@ -93,7 +93,6 @@ def test_users_words_are_no_formulas(store: str) -> None:
         (("jobs", "decisions", "--user", "nobody"), "no decisions yet"),
         (("jobs", "outcomes", "--days", "0"), "no job that was decided upon has ended"),
         (("jobs", "outcomes", "--days", "0", "--jobs"), "no job that was decided upon has ended"),
-        (("jobs", "gain"), "Not known: no job was left as written"),
         (("workload", "list"), "no workloads yet"),
     ],
 )
