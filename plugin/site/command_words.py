@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from berth.plugin.site.schedulers import SCHEDULERS
+
 _TOKENS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\\.|[^\s'\";|&()\\])+|[;|&()\n]", re.DOTALL)
 _ENDS = frozenset(";|&()\n")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -17,9 +19,10 @@ _WHOLE_OPTION = re.compile(r"-\w\d+$|--[\w-]+=|--$")
 """Options that hold their value, after which a word is the command."""
 _STARTERS = frozenset(
     ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "ibrun", "aprun",
-     "jsrun", "charmrun", "flux", "time", "exec", "nohup", "env", "nice", "timeout", "numactl",
+     "jsrun", "charmrun", "time", "exec", "nohup", "env", "nice", "timeout", "numactl",
      "taskset", "stdbuf", "hwloc-bind", "singularity", "apptainer", "podman", "docker", "shifter",
-     "sarus", "enroot", "perf", "nsys", "ncu", "likwid-perfctr", "if", "then", "do", "else", "!")
+     "sarus", "enroot", "perf", "nsys", "ncu", "likwid-perfctr", "if", "then", "do", "else", "!",
+     *SCHEDULERS.own())
 )  # fmt: skip
 """Commands that start the command in their arguments."""
 _OWN_WORDS = frozenset(("exec", "run", "start", "submit", "stat", "record", "profile"))

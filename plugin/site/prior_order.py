@@ -1,7 +1,8 @@
 """The order in which a site's candidates are offered to jobs of unknown programs.
 
-The fastest hardware comes first: by the geometric mean of its floating-point rate and its main
-memory's bandwidth, of one core for CPU nodes, of one device for GPUs and MIG slices. Where the
+The fastest hardware comes first: CPU nodes by the published score of their cores, where each has
+one; else, and GPUs and MIG slices, by the geometric mean of the floating-point rate and the main
+memory's bandwidth, of one core or one device. Where the
 rates of a kind are only a rule of thumb, all candidates of that kind of hardware keep the order of
 the site file. CPU nodes with far more memory than most are scarce: jobs go there that fit nowhere
 else.
@@ -15,6 +16,7 @@ from dataclasses import replace
 
 from berth.pilot.platform import Platform, SignatureSource
 from berth.policies.values import Candidate
+from berth.predictor.hardware.core_speed import core_score
 
 _FAR_MORE = 3.0
 """High-memory nodes of published sites have 4 to 16 times the memory of a core of their ordinary
@@ -27,6 +29,13 @@ def with_prior_order(
     """Return the candidates, in their order, with ``speed_rank`` and ``scarce``; ``platforms``: by
     name."""
     speeds = {c.platform: _speed(platforms[c.platform]) for c in candidates}
+    scores = {c.platform: core_score(platforms[c.platform]) for c in candidates if not c.is_gpu}
+    if all(score is not None for score in scores.values()):
+        speeds |= {
+            name: math.sqrt(score.integer * score.floating_point)
+            for name, score in scores.items()
+            if score is not None
+        }
     ranks: dict[str, int] = {}
     for is_gpu in (False, True):
         of_kind = [c for c in candidates if c.is_gpu is is_gpu]

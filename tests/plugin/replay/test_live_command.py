@@ -146,7 +146,7 @@ def test_a_start_that_is_due_is_now() -> None:
 
     def said(*moments_s: float) -> str:
         start = Start(*moments_s)
-        return why_text(KnownJob("7", pending, None, None, None, None, (), start, None, None))
+        return why_text(KnownJob("7", pending, None, None, None, (), start, None, None))
 
     assert "expected to start now (now to 100 s)" in said(now_s, now_s, now_s + 100.2)
     assert "expected to start in 100 s (now to later)" in said(now_s, now_s + 100.2, math.inf)
