@@ -18,9 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from statistics import fmean, median
-
-import numpy as np
+from statistics import fmean, linear_regression, median
 
 from berth.pilot.platform import CoreScore, Platform, Signature
 from berth.predictor.hardware import platforms
@@ -144,11 +142,11 @@ def estimated_score(
             fmean(math.log(value(score) / p.boost_hz) for p, score in same) for value in _PARTS
         )
         return _score(core, boost_hz, integer, floating, SAME_CORE_DEVIATION)
-    years = np.array([cores()[p.core].year for p, _ in scored], dtype=np.float64)
+    years = [float(cores()[p.core].year) for p, _ in scored]
     trends = []
     for value in _PARTS:
         per_clock = [math.log(value(score) / p.boost_hz) for p, score in scored]
-        slope, level = np.polyfit(years, per_clock, 1)
+        slope, level = linear_regression(years, per_clock)
         trends.append(float(level + slope * core.year))
     return _score(core, boost_hz, trends[0], trends[1], TREND_DEVIATION)
 
