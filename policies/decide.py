@@ -25,9 +25,8 @@ from berth.policies.constraints import Exclusion
 from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit
 from berth.policies.fit import asks_for_fit
 from berth.policies.gate import move_of
+from berth.policies.list_order import PlaceList, SiteNow
 from berth.policies.lists import (
-    PlaceList,
-    SiteNow,
     edit_for,
     list_as_written,
     list_beside,

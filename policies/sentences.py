@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_GATE, OF_THE_PROGRAM, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
-from berth.policies.lists import PlaceList
+from berth.policies.list_order import PlaceList
 from berth.policies.objectives.protocol import Objective, Scored
 from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Makespan, Ranked, Request, Resources

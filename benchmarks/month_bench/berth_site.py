@@ -36,7 +36,7 @@ class _Wait(NamedTuple):
     seconds: float
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """The same for every size and time: it was computed for this job."""
+        """Return the wait for any size and time: it was computed for this job."""
         return Interval(self.seconds, self.seconds, self.seconds)
 
 

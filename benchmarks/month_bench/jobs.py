@@ -41,7 +41,7 @@ class Job(NamedTuple):
     number: int
     user: str
     program: str
-    """What the job runs, which only the oracle knows: other programs may have its name."""
+    """The program that the job runs, known to the oracle alone: others may have its name."""
     submit_s: float
     start_s: float
     cores: int

@@ -33,8 +33,8 @@ class Pool:
         """Waiting jobs by number, in order of submission."""
 
     def units(self, job: Job) -> int:
-        """What the job takes here: at most a quarter of the pool. A CPU job on GPU nodes takes the
-        GPUs whose cores it has."""
+        """Return the cores or GPUs that the job takes, at most a quarter of the pool. A CPU job on
+        GPU nodes takes the GPUs whose cores it has."""
         units = job.cores
         if self.of_gpus:
             units = job.gpus or math.ceil(job.cores * GPUS_PER_NODE / CORES_PER_NODE)
@@ -126,7 +126,7 @@ def the_list(kinds: Sequence[Kind]) -> Rule:
 
 
 def earliest_start(kinds: Sequence[Kind]) -> Rule:
-    """That one of the list where a job starts first by time limits."""
+    """Return the rule that chooses the one of the list where a job starts first by time limits."""
     listed = the_list(kinds)
 
     def choose(queues: Queues, job: Job) -> Sequence[str]:
@@ -137,8 +137,8 @@ def earliest_start(kinds: Sequence[Kind]) -> Rule:
 
 
 def oracle(queues: Queues, job: Job) -> Sequence[str]:
-    """That one of the list where a job ends first by everybody's true times, then those where it
-    runs no longer: they can only help."""
+    """Choose the one of the list where a job ends first by everybody's true times, then those where
+    it runs no longer: they can only help."""
     starts_s = queues.starts_s(job, by_limits=False)
     by_time = sorted(job.fitting, key=job.run_s.__getitem__)
     first = min(by_time, key=lambda kind: starts_s[kind] + job.run_s[kind])

@@ -34,7 +34,7 @@ HIGH_MEMORY = Kind("himem", "quartz", 1.15, 0.15, memory_gib=2048)
 GPU_OLD = Kind("gpu-old", "p100-16gb", 1.5, 0.15, gres="gpu:p100")
 GPU_NEW = Kind("gpu-new", "v100-pcie-32gb", 1.2, 0.15, gres="gpu:v100")
 SCARCE = frozenset(("himem", "gpu-old", "gpu-new"))
-"""What an ordinary CPU job does not need."""
+"""Kinds that no ordinary CPU job needs."""
 SITES = {
     "constant": (OLD_FOR_ALL, NEW),
     "varied": (OLD, NEW),

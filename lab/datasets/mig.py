@@ -36,7 +36,7 @@ WHOLE = 7
 """Compute slices of the whole GPU."""
 USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
               "7g.40gb": 40448}  # fmt: skip
-"""What a program can use on slices of an A100 40 GB (``nvidia-smi mig -lgip``)."""
+"""Memory that a program can use on slices of an A100 40 GB (``nvidia-smi mig -lgip``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ BUILT_AT: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp_text": _INDEXER,
     "qwen4_exp": {"text_config": _INDEXER},
 }  # fmt: skip
-"""What a class is told where it cannot build or run a model of its own defaults."""
+"""Settings given to classes that cannot build or run a model of their own defaults."""
 
 
 @dataclass(frozen=True, slots=True)

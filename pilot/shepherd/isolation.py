@@ -144,13 +144,11 @@ def _own_namespace() -> str:
         _call("unshare", CLONE_NEWNS)
         return ""
     _call("unshare", CLONE_NEWNS | CLONE_NEWUSER)
-    maps = (
-        ("setgroups", b"deny"), ("uid_map", b"%d %d 1" % (user, user)),
-        ("gid_map", b"%d %d 1" % (group, group)),
-    )  # fmt: skip
-    for name, content in maps:  # bytes: an encoding may have to be read from a folder closed by now
-        with open(f"/proc/self/{name}", "wb") as stream:
-            stream.write(content)
+    for name, text in (
+        ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")
+    ):  # fmt: skip
+        with open(f"/proc/self/{name}", "w", encoding="utf-8") as stream:
+            stream.write(text)
     return ",userxattr"
 
 

@@ -20,8 +20,7 @@ from berth.predictor.learning.history import learn_from as learn_jobs
 
 JOBS = 20_000
 """Maximum number of past jobs, the newest ones, that predictions are learnt from."""
-TIMED = frozenset(("completed", "timeout"))
-"""States of jobs whose time, or a bound of it, is that of their program."""
+_ENDED_WELL = frozenset(("completed", "timeout"))
 UNITS = 8
 """Maximum number of core or GPU counts predicted per platform, the most recently used ones."""
 ANOTHER_LIMIT = 1.25
@@ -57,9 +56,10 @@ class PlacedJob:
     platform: str
 
     @property
-    def has_time(self) -> bool:
-        """Return whether its time is one of its program: a failed job ends whenever it fails."""
-        return self.job.state in TIMED
+    def ended_well(self) -> bool:
+        """Return whether its time, or a bound of it, is its program's, and its memory was enough: a
+        failed job ends whenever it fails, perhaps for lack of memory."""
+        return self.job.state in _ENDED_WELL
 
     @property
     def units(self) -> tuple[int, int]:
@@ -73,7 +73,7 @@ class RunTimes:
     def __init__(self, jobs: Sequence[PlacedJob]) -> None:
         """Learn from ``jobs``, which must be in order of their ends."""
         self._predictor = RunTimePredictor()
-        timed = [_past_job(placed) for placed in jobs[-JOBS:] if placed.has_time]
+        timed = [_past_job(placed) for placed in jobs[-JOBS:] if placed.ended_well]
         learn_jobs(timed, self._predictor)
 
     def of_match(self, match: Match, jobs: Iterable[PlacedJob], now_s: float) -> list[PredictedRun]:
@@ -81,7 +81,7 @@ class RunTimes:
         platform and number of cores or GPUs among ``jobs`` (past jobs it is matched with, the
         oldest first)."""
         newest: dict[tuple[str, int], PlacedJob] = {}
-        matched = [placed for placed in jobs if placed.has_time]
+        matched = [placed for placed in jobs if placed.ended_well]
         runs_s = [placed.job.elapsed_s for placed in matched]
         for placed in reversed(matched):
             cores, gpus = placed.units

@@ -63,7 +63,7 @@ class SiteRatios:
             job = placed.job
             platform = self._platforms.get(placed.platform)
             # A job without GPUs on a GPU node says nothing about the GPU.
-            if not placed.has_time or platform is None or platform.is_gpu != bool(job.gpus):
+            if not placed.ended_well or platform is None or platform.is_gpu != bool(job.gpus):
                 continue
             program, cut_off = program_of(job), job.state != "completed"
             submit_s, start_s = job.submit_s or 0.0, job.start_s or 0.0

@@ -49,8 +49,6 @@ GROUPS = 4_000
 """Maximum number of groups held while a user's jobs are read, the most recently used ones: a
 user may give new arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
-_ENDED_WELL = frozenset(("completed", "timeout"))
-"""States of jobs that had enough memory; a failed job may have lacked memory."""
 _COMPARED, _LOOKED_AT = "past jobs compared", "past jobs looked at"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
@@ -227,7 +225,7 @@ def run_of(placed: PlacedJob) -> PastRun:
         peak_gpu_bytes=None if job.gpu_peak_bytes is None else job.gpu_peak_bytes * gpus,
         gpu_utilisation=_gpu_utilisation(job),
         gpu_memory_utilisation=job.gpu_memory_utilisation if job.gpus else None,
-        ended_well=job.state in _ENDED_WELL,
+        ended_well=placed.ended_well,
         job_id=job.job_id,
         ended_s=job.end_s,
     )

@@ -2,10 +2,9 @@
 
 The fastest hardware comes first: CPU nodes by the published score of their cores, where each has
 one; else, and GPUs and MIG slices, by the geometric mean of the floating-point rate and the main
-memory's bandwidth, of one core or one device. Where the
-rates of a kind are only a rule of thumb, all candidates of that kind of hardware keep the order of
-the site file. CPU nodes with far more memory than most are scarce: jobs go there that fit nowhere
-else.
+memory's bandwidth, of one core or one device. Where the rates of a kind are only a rule of thumb,
+all candidates of that kind of hardware keep the order of the site file. CPU nodes with far more
+memory than most are scarce: jobs go there that fit nowhere else.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from policy_builders import GIB, H, cpu, decided, forecast, request, state, stat
 
 from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.codes import Ground
-from berth.policies.lists import ends_later
+from berth.policies.list_order import ends_later
 from berth.policies.settings import FitSettings
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import (

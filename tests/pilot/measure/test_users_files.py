@@ -133,7 +133,7 @@ def test_in_place_it_runs_as_often_as_asked(here: Path) -> None:
 
 @pytest.fixture
 def server(here: Path) -> Iterator[Callable[[], int]]:
-    """A server of the user's that keeps what it is told; returns how often it was told."""
+    """Serve as a program of the user that keeps what it receives; return how often it received."""
     messages: list[bytes] = []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(here / "server.sock"))
