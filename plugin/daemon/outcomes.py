@@ -212,8 +212,8 @@ def record_of(outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeK
     job ran.
     """
     queues = {candidate.name: candidate.queue for candidate in kinds.candidates}
-    row = predicted_row(outcome.partition, decision, queues, kinds.candidates_of(outcome))
-    low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
+    row = place_row(outcome.partition, decision, queues, kinds.candidates_of(outcome))
+    low_s, mid_s, high_s = (row and row.get("runtime_s")) or (None, None, None)
     return PlacedRun(
         **columns_of(replace(outcome, cluster=cluster, decision=decision.id)),
         workload=decision.workload,
@@ -226,16 +226,17 @@ def record_of(outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeK
     )
 
 
-def predicted_row(
+def place_row(
     queue: str,
     decision: DecisionRecord,
     queues: Mapping[str, str],
     ran_on: frozenset[str] = frozenset(),
 ) -> dict[str, Any] | None:
-    """Return the row of the decision's ranking for the candidate and shape in which the job ran.
+    """Return the row of the decision's ranking for the candidate and shape in which the job ran;
+    it has ``runtime_s`` where a time was predicted that could be acted on.
 
-    None where no such prediction exists:
-    - the job ran unchanged, and the ranking predicts only other numbers of GPUs (or of cores, for
+    None where the ranking has no such row:
+    - the job ran unchanged, and the ranking is for other numbers of GPUs only (or of cores, for
       a job without GPUs);
     - the job is an array whose tasks differ in size, as predictions are for the largest task;
     - its queue has two candidates, and nothing tells which of them it ran on.
@@ -246,7 +247,7 @@ def predicted_row(
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)
         if request.get("task_sizes"):
             return None
-        rows = [row for row in ranked if row.get("runtime_s") is not None]
+        rows = [row for row in ranked if {"cores", "gpus"} <= row.keys()]
         chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
         as_chosen = decision.action == "edit" or (
             decision.code in PLACES and json.loads(decision.edits) == {}

@@ -139,21 +139,26 @@ def _alternatives(decision: Decision) -> list[dict[str, Any]]:
         elif place < _IN_FULL:
             rows.append(_in_full(ranked))
         else:
-            rows.append(
-                {"candidate": ranked.candidate, "platform": ranked.platform,
-                 "score": _rounded(ranked.score, 9)}
-            )  # fmt: skip
+            rows.append({**_place(ranked), "score": _rounded(ranked.score, 9)})
     return rows
 
 
-def _in_full(ranked: Ranked) -> dict[str, Any]:
-    held, memory = ranked.resources, ranked.memory or MemoryUse()
-    row: dict[str, Any] = {
+def _place(ranked: Ranked) -> dict[str, Any]:
+    """Return the columns of every row: the candidate, and what a job would hold there."""
+    held = ranked.resources
+    return {
         "candidate": ranked.candidate,
         "platform": ranked.platform,
         "nodes": held.nodes,
         "cores": held.cores,
         "gpus": held.gpus,
+    }
+
+
+def _in_full(ranked: Ranked) -> dict[str, Any]:
+    memory = ranked.memory or MemoryUse()
+    row: dict[str, Any] = {
+        **_place(ranked),
         "score": _rounded(ranked.score, 9),
         "runtime_s": _three(ranked.runtime_s),
         "speedup": _three(ranked.speedup),
@@ -182,8 +187,7 @@ def _makespan(ranked: Ranked) -> dict[str, Any]:
 
 def _excluded(ranked: Ranked) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "candidate": ranked.candidate,
-        "platform": ranked.platform,
+        **_place(ranked),
         "code": ranked.code,
         "excluded": ranked.excluded,
     }

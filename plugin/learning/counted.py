@@ -34,9 +34,8 @@ class LearningUse(StrEnum):
     TOO_SHORT = "too-short"
     """The run time is 0 or 1 s on a clock of whole seconds, so the true one is anything below 1
     or 2 s."""
-    NO_PREDICTION = "no-prediction"
-    """There is no prediction for the place and the number of cores or GPUs with which the job
-    ran."""
+    NO_PLACE = "no-place"
+    """Berth did not compare the place with the number of cores or GPUs where the job ran."""
     AMOUNT_UNKNOWN = "amount-unknown"
     """The forecast is per step or token, and the number of them in a job is unknown."""
     OTHER_CONTENT = "other-content"
@@ -86,8 +85,7 @@ def _use(
     now_s: float,
 ) -> LearningUse:
     """Return the first reason to leave the job out, else ``USED``; ``ranked``: the decision has
-    a row for the candidate where the job ran."""
-    curves = forecast.curves if forecast is not None else {}
+    a row for the candidate where the job ran, with its cores and GPUs."""
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
         (LearningUse.BY_HAND, outcome.use == LearningUse.BY_HAND),
@@ -99,8 +97,8 @@ def _use(
         (LearningUse.HISTORY, workload is not None and workload.kind == "history"),
         (LearningUse.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
         (
-            LearningUse.NO_PREDICTION,
-            workload is None or not ranked or outcome.platform not in curves,
+            LearningUse.NO_PLACE,
+            workload is None or forecast is None or not ranked or not outcome.platform,
         ),
         (LearningUse.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
         (LearningUse.CENSORED, outcome.state == "timeout"),

@@ -18,7 +18,7 @@ from berth.plugin.store.records import ForecastRecord, PlacedRun, WorkloadRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import may_use, owner_in
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.learning.evidence import Evidence
+from berth.predictor.learning.evidence import Evidence, with_place_of
 from berth.predictor.learning.site_history import SiteHistory
 
 EVERYBODY = ""
@@ -132,12 +132,12 @@ class LearningScope:
     def add(self, record: PlacedRun, score: float | None = None) -> float | None:
         """Learn from a job that ended after all earlier ones; return its surprise score
         (``score`` if given), None if it has none."""
-        if _workload(record) not in self._forecasts:
-            base = self._stored.forecast(_workload(record))
-            if base is not None:
-                self._forecasts[_workload(record)] = base
+        name, evidence = _workload(record), _evidence(record)
+        base = self._forecasts.get(name) or self._stored.forecast(name)
+        if base is not None:
+            self._forecasts[name] = with_place_of(base, evidence)
         self.records.append(record)
-        return self.history.add(_evidence(record), score)
+        return self.history.add(evidence, score)
 
     def workloads(self) -> list[str]:
         """Return the workloads whose forecast for this reader may differ from their forecast
@@ -158,8 +158,8 @@ class LearningScope:
         return EVERYBODY if owner_in(workload) is not None else self.reader
 
     def forecast(self, workload: str) -> Forecast:
-        """Return the workload's forecast without learning."""
-        base = self._stored.forecast(workload)
+        """Return the workload's forecast without learning, on all platforms where its jobs ran."""
+        base = self._forecasts.get(workload) or self._stored.forecast(workload)
         assert base is not None  # noqa: S101 - workloads() names only those that have one
         return base
 

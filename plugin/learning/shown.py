@@ -61,9 +61,9 @@ def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved
     for record in store.learning.forecasts(workload):
         reader = record.user or owner_in(workload) or EVERYBODY
         scope = scope_of(stored, EVERYBODY if everybody else reader, everybody=everybody)
-        base = stored.forecast(workload)
-        if base is None:
+        if stored.forecast(workload) is None:
             continue
+        base = scope.forecast(workload)
         runs, level = scope.history.runs(workload), scope.history.standing(workload)
         by_job = {f"{r.cluster}/{r.job_id}": r for r in scope.records if r.workload == workload}
         after = learnt_forecast(base, runs, level)

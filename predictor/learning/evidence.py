@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.intervals import NORMAL_90, around
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.learning.cells import JOB_DEVIATION, Cell, Hardware, RunResidual, RunShape
 
 WHOLE_SECONDS_DEVIATION_S = 6**-0.5
 """Standard deviation in seconds of a time whose start and end are cut to whole seconds."""
+UNPREDICTED_LOG_WIDTH = math.log(2.0)
+"""Half width in log of a program's first time on a platform for which nothing was predicted: that
+of a prediction between platforms that nothing was learnt about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,31 @@ class Evidence:
     def units(self) -> int:
         """Return the number of GPUs of the job, or of cores where it had no GPU."""
         return self.gpus or self.cores
+
+
+def with_place_of(forecast: Forecast, evidence: Evidence) -> Forecast:
+    """Return the forecast with the platform where a job ran, if nothing was predicted there: the
+    job's own time is the first guess. A job that was cut off is none."""
+    if evidence.platform in forecast.curves or evidence.censored or evidence.runtime_s <= 0:
+        return forecast
+    time = around(evidence.runtime_s, UNPREDICTED_LOG_WIDTH)
+    reference_s = forecast.reference_runtime_s
+    guess = Prediction(
+        workload=forecast.workload,
+        platform=evidence.platform,
+        cores=evidence.cores,
+        gpus=evidence.gpus,
+        basis=Basis.PRIOR,
+        speedup=Interval(1.0, 1.0, 1.0) if reference_s is None else time.over(reference_s),
+        runtime_s=time,
+        memory=MemoryUse(),
+        energy_j=None,
+        bound=Bound.UNKNOWN,
+        abstained="only jobs of other shapes ran there, and nothing else tells its time",
+    )
+    return replace(
+        forecast, curves={**forecast.curves, evidence.platform: PredictionCurve((guess,))}
+    )
 
 
 def place_of(platform: str, forecast: Forecast) -> Hardware | None:

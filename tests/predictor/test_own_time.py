@@ -66,6 +66,47 @@ def test_nine_kernels_that_agree_are_a_calibration_with_a_narrow_interval(
     assert found.runtime_s.mid / before.runtime_s.mid == pytest.approx(1.5, rel=0.05)
 
 
+@pytest.mark.parametrize("factor", [1.5, 0.7])
+def test_the_way_back_to_where_the_labels_were_piloted_is_the_inverse(
+    tmp_path: Path, toy_bundle: Path, factor: float
+) -> None:
+    """Corrections belong to a pair of platforms: applied to the way back they entered twice."""
+    predictor = adapted(tmp_path / "new", toy_bundle, runs(12, factor, LACKING))
+    here = profile("other", runtime_s=3.0, drop=LACKING)
+    there_s = predictor.predict(here, ALL[NEW], reference=ALL[PLATFORM], cores=1).runtime_s.mid
+    there = profile("other", platform=NEW, runtime_s=there_s, drop=LACKING)
+    back = predictor.predict(there, ALL[PLATFORM], reference=ALL[NEW], cores=1)
+    assert back.runtime_s.mid == pytest.approx(3.0, rel=0.01)
+
+
+def test_two_platforms_that_were_labelled_in_turn_are_compared_by_one_ratio(
+    tmp_path: Path, toy_bundle: Path
+) -> None:
+    """As a site is calibrated: its reference kind first, then the other kinds from there."""
+    first, second = NEW, "skylake-8176"
+    adapt(toy_bundle, runs(12, 1.5, LACKING), ALL[first], ALL, tmp_path / "first", command="test")
+    seen = Predictor.load(tmp_path / "first")
+    pairs = []
+    for example in examples(kernels=12, sizes=(4000000,)):
+        own = profile(example.profile.name, platform=first, runtime_s=0.2, drop=LACKING)
+        guess_s = seen.predict(own, ALL[second], reference=ALL[first], cores=1).runtime_s.mid
+        pairs += [own, profile(own.name, platform=second, runtime_s=2.0 * guess_s)]
+    both = tmp_path / "both"
+    adapt(tmp_path / "first", pairs, ALL[second], ALL, both, command="test", reference=first)
+    predictor = Predictor.load(both)
+
+    def moved(home: str, target: str, runtime_s: float) -> float:
+        mine = profile("other", platform=home, runtime_s=runtime_s, drop=LACKING)
+        found = predictor.predict(mine, ALL[target], reference=ALL[home], cores=1)
+        assert home == target or found.basis is Basis.CALIBRATED
+        return found.runtime_s.mid
+
+    there_s = moved(first, second, 3.0)
+    assert moved(second, first, there_s) == pytest.approx(3.0, rel=0.01)
+    through_s = moved(first, second, moved(PLATFORM, first, 3.0))
+    assert moved(PLATFORM, second, 3.0) == pytest.approx(through_s, rel=0.01)
+
+
 def test_a_gpu_is_not_calibrated_by_profiles_without_counters(
     tmp_path: Path, toy_bundle: Path
 ) -> None:

@@ -20,6 +20,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.core.workload import workload_of
+from berth.predictor.families.program.amdahl import cores_used
 from berth.predictor.families.program.estimate import (
     LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
@@ -394,7 +395,7 @@ def with_unseen_misses(known: Profile) -> Profile:
 
 
 def test_what_no_window_saw_costs_at_most_the_time_that_was_measured() -> None:
-    known, shipped = profile(), platforms.shipped()
+    known, shipped = profile(runtime_s=1.0), platforms.shipped()
     unseen = with_unseen_misses(known)
     assert counting_error(unseen) == 1.0
     home, target = shipped[known.platform], shipped["rome-7742"]
@@ -408,3 +409,29 @@ def test_what_no_window_saw_costs_at_most_the_time_that_was_measured() -> None:
 def test_an_interval_wider_than_a_factor_of_a_hundred_has_no_numbers() -> None:
     assert too_wide(math.log(30.0)) == "the interval is too wide: a factor 30 each way"
     assert too_wide(20.0) == "its time there is not known to within a factor of 100"
+
+
+def test_the_time_on_one_thread_is_measured_on_one_core(predictor: Predictor) -> None:
+    ran = profile(threads=2, runtime_s=4.2, counters={"cpu_time_s": 6.0})
+    ran = ran.model_copy(update={"one_thread_s": 4.75})
+    home = platforms.shipped()[ran.platform]
+    found = predictor.predict(ran, home, reference=home, cores=1)
+    assert found.basis is Basis.MEASURED
+    assert found.runtime_s.mid == pytest.approx(4.75)
+
+
+@pytest.mark.parametrize(("threads", "cpu_s"), [(1, 4.0), (2, 4.0), (2, 2.0), (2, 3.0)])
+def test_on_one_core_a_program_takes_no_longer_than_its_processor_time(
+    predictor: Predictor, threads: int, cpu_s: float
+) -> None:
+    """Two threads, or two processes that are no threads, kept two cores busy for a part of 2 s."""
+    counters = {"instructions": 1e11, "cpu_time_s": cpu_s}
+    ran = profile(threads=threads, runtime_s=2.0, counters=counters)
+    home = platforms.shipped()[ran.platform]
+    assert cores_used(ran) == 2
+    one, two = (predictor.predict(ran, home, reference=home, cores=n) for n in (1, 2))
+    assert (one.basis, two.basis) == (Basis.SCALED, Basis.MEASURED)
+    assert one.runtime_s.mid == pytest.approx(cpu_s, rel=0.01)
+    # On one core it takes the 2 s at least, and the processor time at most.
+    assert one.runtime_s.high <= 1.04 * cpu_s * cpu_s / 2.0
+    assert one.runtime_s.low >= 2.0 / 1.04

@@ -65,9 +65,13 @@ class SiteJobs:
         job_id: str | None = None,
         units: int = 1,
         size: float | None = None,
+        predicted: bool = True,
         **other: object,
     ) -> str:
-        """A job that ran so long; its id. Jobs end one minute after the other."""
+        """A job that ran so long; its id. Jobs end one minute after the other.
+
+        ``predicted``: whether its decision had a time for the place that could be acted on.
+        """
         self.count += 1
         name = job_id or str(1000 + self.count)
         end_s = NOW_S - 86_400 + 60.0 * self.count if at_s is None else at_s
@@ -76,8 +80,8 @@ class SiteJobs:
         row = {
             "candidate": platform, "platform": platform, "nodes": 1,
             "cores": 1 if platform != CPU else units, "gpus": 0 if platform == CPU else units,
-            "score": 1.0, "runtime_s": [1.0, 2.0, 3.0],
         }  # fmt: skip
+        row |= {"score": 1.0, "runtime_s": [1.0, 2.0, 3.0]} if predicted else {"code": "prior-only"}
         self.store.decisions.add(
             [
                 DecisionRecord(

@@ -26,6 +26,9 @@ from berth.predictor.core.arrays import Floats
 MOST_SERIAL = 2.0
 """Upper limit of the serial share; above 1, busy-waiting threads cost more time than they save."""
 
+HELPERS = 0.1
+"""Processor time per second of run time that helper threads spend beside a program's own."""
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadScaling:
@@ -56,7 +59,7 @@ class ThreadScaling:
         ``most_speedup`` returns the speedup over one core that a number of cores gives the program
         at most, where memory bandwidth does not grow with the cores.
         """
-        declared = profile.runs_on.threads * profile.runs_on.ranks
+        declared = cores_used(profile)
         points = {p.threads: p.runtime_s for p in profile.scaling}
         took = run_s(profile)
         if took is not None and declared in points:
@@ -113,6 +116,15 @@ def _serial_by_ratio(
     measured = ratio * together / min(1.0, together) / cores
     serial_share = (measured - without_serial_share) / (1 - without_serial_share)
     return min(max(serial_share, 0.0), MOST_SERIAL)
+
+
+def cores_used(profile: Profile) -> int:
+    """Return how many cores a run used: its threads and ranks, or where it has only one of each
+    those that processes side by side kept busy, which shows in the processor time."""
+    declared = profile.runs_on.threads * profile.runs_on.ranks
+    if declared > 1:
+        return declared
+    return max(declared, math.ceil((busy_cores(profile, None) or 0.0) - HELPERS))
 
 
 def run_s(profile: Profile) -> float | None:

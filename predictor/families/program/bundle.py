@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -142,6 +142,37 @@ class Manifest(BundleManifest):
     priors: dict[str, Calibration]
     """Calibrations for platforms without measured times; the keys are ``cpu`` and ``gpu``."""
     training: ProgramTraining
+
+    def own_time_between(self, home: str, target: str) -> OwnTime | None:
+        """Return the correction of times on ``target`` by own times on ``home``; None: no label
+        tells one.
+
+        Labels are relative to the platform that their programs were piloted on. What the ways of
+        both to it have in common cancels, so that the way back is the inverse.
+        """
+        back, there = dict(self._way(home)), dict(self._way(target))
+        shared = back.keys() & there.keys()
+        forwards = [step for name, step in there.items() if step and name not in shared]
+        backwards = [step for name, step in back.items() if step and name not in shared]
+        if not forwards and target not in shared:
+            return None
+        if not (steps := [*forwards, *backwards]):
+            return None
+        return OwnTime(
+            log_factor=sum(s.log_factor for s in forwards) - sum(s.log_factor for s in backwards),
+            standard_error=math.hypot(*(step.standard_error for step in steps)),
+            deviation=max(step.deviation for step in steps),
+            share_weight=min(step.share_weight for step in steps),
+        )
+
+    def _way(self, name: str) -> Iterator[tuple[str, OwnTime | None]]:
+        """Yield the platform and those that labels lead back to, each with the correction of its
+        times by those on the next."""
+        by_name = {entry.platform: entry for entry in self.labelled}
+        while (entry := by_name.pop(name, None)) is not None and entry.own_time is not None:
+            yield name, entry.own_time
+            name = entry.reference or self.reference
+        yield name, None
 
 
 @dataclass(frozen=True, slots=True)

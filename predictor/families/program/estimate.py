@@ -24,8 +24,9 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.between_cpus import Shares
-from berth.predictor.families.program.bundle import Calibration, Labelled, OwnTime, ProgramBundle
+from berth.predictor.families.program.amdahl import busy_cores, cores_used
+from berth.predictor.families.program.between_cpus import SHARE_WEIGHT, Shares
+from berth.predictor.families.program.bundle import Calibration, Labelled, ProgramBundle
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.moved import MovedTime, moved_between_cpus
 from berth.predictor.families.program.reading import ProgramReading, RateTable
@@ -149,20 +150,31 @@ class _Program:
             return self._at_home(index, point)
         entry = self._labelled.get(layout.labels_of.get(point.platform.name, ""))
         is_between_cpus = layout.is_between_cpus(point)
-        if entry is not None and not layout.assumed:
-            if is_between_cpus and entry.own_time is not None:
-                return self._moved_and_corrected(index, point, entry, entry.own_time)
-            return self._labelled_there(index, point, entry)
-        if is_between_cpus:
-            moved = moved_between_cpus(self._reading, self._shares, layout, index)
+        if not is_between_cpus:
+            if entry is not None and not layout.assumed:
+                return self._labelled_there(index, point, entry)
+            return self._by_roofline(index, point)
+        own_time = None
+        if not layout.assumed:
+            target = point.platform.name if entry is None else entry.platform
+            own_time = self._bundle.manifest.own_time_between(layout.home, target)
+            if own_time is None and entry is not None:
+                return self._labelled_there(index, point, entry)
+        weight = SHARE_WEIGHT if own_time is None else own_time.share_weight
+        moved = moved_between_cpus(self._reading, self._shares, layout, index, weight)
+        more_cores = point.units / (1 if entry is None else entry.cores)
+        if own_time is not None:
+            moved = moved.corrected(own_time, self._reading, more_cores)
+        if entry is None or layout.assumed:
             return self._by_own_time(moved, Basis.PRIOR)
-        return self._by_roofline(index, point)
+        return self._by_own_time(moved, _basis(entry, abs(math.log2(more_cores))))
 
     def _at_home(self, index: int, point: Allocation) -> LogEstimate:
         """Return the estimate on the platform that the profile was measured on.
 
         At a measured core count this is the measured time; at other counts it is scaled by the
-        roofline from the run, and the interval widens per doubling from the nearest measured count.
+        roofline from the run, and the interval widens per doubling from the nearest measured count,
+        up to what the run's own processor time allows.
         """
         reading, measured = self._reading, self._measured
         runtime = reading.profile.runtime
@@ -175,15 +187,20 @@ class _Program:
         apart = abs(math.log2(point.units / nearest))
         roof, own_roof = reading.log_roofs[index], reading.log_roofs[reading.run.index]
         log_time = math.log(reading.run.runtime_s) + float(roof) - float(own_roof)
-        return LogEstimate(log_time, width + self._doubling * apart, Basis.SCALED)
+        least, most = self._log_bounds(measured[nearest], nearest, point.units)
+        log_time = min(max(log_time, least), most)
+        farthest = max(log_time - least, most - log_time)
+        return LogEstimate(log_time, width + min(self._doubling * apart, farthest), Basis.SCALED)
 
-    def _moved_and_corrected(
-        self, index: int, point: Allocation, entry: Labelled, own_time: OwnTime
-    ) -> LogEstimate:
-        weight, more_cores = own_time.share_weight, point.units / entry.cores
-        moved = moved_between_cpus(self._reading, self._shares, self._layout, index, weight)
-        corrected = moved.corrected(own_time, self._reading, more_cores)
-        return self._by_own_time(corrected, _basis(entry, abs(math.log2(more_cores))))
+    def _log_bounds(self, log_time: float, cores: int, units: int) -> tuple[float, float]:
+        """Return the least and the largest log time on ``units`` cores of the platform where the
+        program took ``log_time`` on ``cores``: more cores at most share the work, fewer take no
+        longer than the processor time that it spent."""
+        if units > cores:
+            return log_time - math.log(units / cores), log_time
+        home = self._layout.table.points[self._layout.reference].platform
+        busy = busy_cores(self._reading.profile, None if self._layout.assumed else home) or cores
+        return log_time, log_time + math.log(max(1.0, busy / units))
 
     def _by_own_time(self, moved: MovedTime, basis: Basis) -> LogEstimate:
         half_width = math.hypot(NORMAL_90 * moved.deviation, moved.counting_width)
@@ -311,7 +328,8 @@ def _calibrated(prior: Calibration, reading: ProgramReading, index: int, residua
 def _measured_log_times(profile: Profile) -> dict[int, float]:
     """Return the log of the measured seconds by number of cores, on the profile's own platform."""
     log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
+    if profile.one_thread_s is not None:
+        log_times_by_cores[1] = math.log(profile.one_thread_s)
     if profile.runtime is not None:
-        declared = profile.runs_on.threads * profile.runs_on.ranks
-        log_times_by_cores[declared] = math.log(profile.runtime.median_s)
+        log_times_by_cores[cores_used(profile)] = math.log(profile.runtime.median_s)
     return log_times_by_cores

@@ -23,6 +23,7 @@ from berth.predictor.core.prediction import Basis, Bound, Prediction, Prediction
 from berth.predictor.core.program_memory import memory_on, ran_on_gpu
 from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.amdahl import cores_used
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import ProgramBundle
 from berth.predictor.families.program.doubts import crowded, doubt_anywhere
@@ -157,7 +158,7 @@ class Predictor:
         ``reference``: None where the platform that the profile was measured on is unknown. The
         bundle's first labelled platform of the kind (CPU, GPU) that it ran on is assumed then.
         """
-        runs_on, labelled = profile.runs_on, self._bundle.manifest.labelled
+        labelled = self._bundle.manifest.labelled
         platforms = {point.platform.name: point.platform for point in points}
         labels = {entry.platform: entry.hardware for entry in labelled}
         assumed = min(labels.values(), key=lambda p: p.is_gpu != ran_on_gpu(profile))
@@ -165,7 +166,7 @@ class Predictor:
         home = reference or assumed
         own = [Allocation(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
         cpus = [Allocation(platform, 1) for platform in platforms.values() if not platform.is_gpu]
-        run = Allocation(home, runs_on.threads * runs_on.ranks)
+        run = Allocation(home, cores_used(profile))
         table = Ceilings.of([*points, run, Allocation(home, 1), *own, *cpus])
         first = len(points) + 2
         return RateTable(
@@ -187,6 +188,7 @@ class Predictor:
                 for name, platform in platforms.items()
                 if (same := same_as(platform, labels.values())) is not None
             },
+            home=(same_as(home, labels.values()) or home).name,
             one_core={p.platform.name: first + len(own) + i for i, p in enumerate(cpus)},
             typical=TypicalShares.on(table),
         )
@@ -252,18 +254,18 @@ def _grid(profile: Profile, platform: Platform) -> list[int]:
     if platform.is_gpu:
         return [1]
     runs_on = profile.runs_on
-    own = {runs_on.ranks, runs_on.ranks * runs_on.threads}
+    own = {runs_on.ranks, runs_on.ranks * runs_on.threads, cores_used(profile)}
     return sorted({*core_grid(platform), *(n for n in own if n <= platform.cores)})
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:
     """Return the number of cores that the program would use on ``platform``.
 
-    All cores if the profile has measured scaling, else at most the declared threads x ranks.
+    All cores if the profile has measured scaling, else at most those that its run used.
     """
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
-    return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
+    return max(1, min(platform.cores, cores_used(profile)))
 
 
 def too_wide(log_width: float) -> str:

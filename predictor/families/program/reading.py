@@ -41,6 +41,9 @@ class RateTable:
     """Names of the requested platforms with the hardware that the profile was measured on."""
     labels_of: dict[str, str]
     """Name of the labelled platform with the same hardware, by requested platform."""
+    home: str
+    """Name of the platform that the profile was measured on, or of the labelled platform with its
+    hardware."""
     one_core: dict[str, int]
     """Table row of one core, by name of each requested CPU platform."""
     typical: TypicalShares

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from berth.plugin.learning.counted import LearningUse
 from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.learning.scope import StoreReader
-from berth.plugin.learning.shown import changes_since
+from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
@@ -51,6 +51,38 @@ def test_a_forecast_that_is_wrong_by_three_is_put_right_within_three_jobs(
     assert elsewhere.basis is Basis.LEARNED
     assert 1.2 < factor(store, "app", "alice", GPU) < 2.5
     assert width(store, "app", "alice", GPU) > width(store, "app", "alice") + math.log(1.2)
+
+
+@pytest.mark.parametrize("guess_s", [20.0, 150.0, None])
+def test_a_job_that_ran_is_the_forecast_there_also_where_nothing_was_predicted(
+    store: Store, jobs: SiteJobs, guess_s: float | None
+) -> None:
+    guess = {} if guess_s is None else {"old": guess_s}
+    one = forecast("app", {CPU: 50.0})
+    guessed = forecast("app", guess, width=9.0, basis=Basis.PRIOR, abstained="only a guess")
+    jobs.workload(replace(one, curves={**one.curves, **guessed.curves}))
+    jobs.job("app", 100, platform="old", predicted=False, units=1)
+    learner(store).until_done()
+    learnt = Forecast.from_json(store.learning.forecasts("app")[0].document)
+    there = learnt.at("old", 1)
+    assert there is not None
+    assert (there.basis, there.abstained) == (Basis.MEASURED, None)
+    assert there.runtime_s.low <= 100 <= there.runtime_s.high
+    assert there.runtime_s.mid == pytest.approx(100, rel=0.2)
+    assert [one.platform for one in moved(store, "app")] == ["old"]
+    learner(store).rebuild()
+    again = Forecast.from_json(store.learning.forecasts("app")[0].document)
+    assert again == learnt
+
+
+def test_a_job_that_was_cut_off_where_nothing_was_predicted_is_no_time(
+    store: Store, jobs: SiteJobs
+) -> None:
+    jobs.workload(forecast("app", {CPU: 50.0}))
+    jobs.job("app", 100, platform="old", predicted=False, state="timeout")
+    learner(store).until_done()
+    assert all("old" not in Forecast.from_json(r.document).curves
+               for r in store.learning.forecasts("app"))  # fmt: skip
 
 
 def test_nothing_new_makes_nothing_anew(store: Store, jobs: SiteJobs) -> None:
@@ -202,8 +234,8 @@ def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
         ({"end_s": NOW_S + 1e7, "start_s": NOW_S + 1e7 - 100}, LearningUse.BAD_TIMES),
         ({"submit_s": NOW_S + 5000.0}, LearningUse.BAD_TIMES),
         ({"submit_s": NOW_S - 950.0, "start_s": NOW_S - 900.0}, LearningUse.SUSPENDED),
-        ({"platform": None}, LearningUse.NO_PREDICTION),
-        ({"candidate": "elsewhere"}, LearningUse.NO_PREDICTION),
+        ({"platform": None}, LearningUse.NO_PLACE),
+        ({"candidate": "elsewhere"}, LearningUse.NO_PLACE),
     ],
 )
 def test_what_says_nothing_of_the_time_is_left_out(

@@ -1,4 +1,4 @@
-"""Which of a decision's predictions an outcome is compared with."""
+"""Which row of a decision's ranking an outcome belongs to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 from stored import PLACED, REQUEST, row
 
-from berth.plugin.daemon.outcomes import (
-    predicted_row,
-)
+from berth.plugin.daemon.outcomes import place_row
 from berth.plugin.store import DecisionRecord
 
 QUEUES = {"cpu": "cpu", "gpu": "gpu", "old": "cpu", "big": "gpu"}
@@ -50,8 +48,11 @@ ON_SLICES = replace(
 def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
     decision: DecisionRecord, candidate: str | None
 ) -> None:
-    found = predicted_row("mig", decision, {"small": "mig", "large": "mig"})
+    found = place_row("mig", decision, {"small": "mig", "large": "mig"})
     assert (found and found["candidate"]) == candidate
+
+
+UNPREDICTED = {**_without("cpu", "prior-only"), "nodes": 1, "cores": 4, "gpus": 0}
 
 
 @pytest.mark.parametrize(
@@ -95,14 +96,16 @@ def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
         (replace(PLACED, ranked="[]"), "gpu", None),  # from a killed daemon's journal
         (replace(PLACED, ranked='[{"candidate": "gpu", "excluded": "full"}]'), "gpu", None),
         (replace(PLACED, ranked="garbage"), "gpu", None),
+        (replace(KEPT, ranked=json.dumps([UNPREDICTED])), "cpu", "cpu"),
+        (replace(PLACED, chosen="cpu", ranked=json.dumps([UNPREDICTED])), "cpu", "cpu"),
         (replace(PLACED, request="{}"), "gpu", "gpu"),
         # What is predicted for its largest task says nothing of the others.
         (replace(PLACED, request='{"task_sizes": [[1, 9], [2, 1]]}'), "gpu", None),
         (replace(KEPT, request="{}"), "gpu", None),
     ],
 )  # fmt: skip
-def test_a_prediction_counts_only_for_the_place_and_shape_it_was_made_for(
+def test_a_row_counts_only_for_the_place_and_shape_it_was_made_for(
     decision: DecisionRecord, queue: str, candidate: str | None
 ) -> None:
-    found = predicted_row(queue, decision, QUEUES)
+    found = place_row(queue, decision, QUEUES)
     assert (found and found["candidate"]) == candidate
