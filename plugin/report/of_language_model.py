@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from berth.pilot.units import format_seconds
 from berth.plugin.report.of_forecast import sources_data, sources_part
 from berth.plugin.report.parts import (
     Column,
@@ -17,9 +18,11 @@ from berth.plugin.report.parts import (
     data_of,
     interval,
     middle,
+    worth_showing,
 )
-from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.workload import Amount
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import WIDEST
 from berth.predictor.families.language_model.framework import named
@@ -34,6 +37,21 @@ class Served:
 
     prediction: ServingPrediction
     load: LlmLoad
+    tokens: float | None = None
+    """Number of tokens of the job, of prompts and answers; None: unknown."""
+
+    @property
+    def job_s(self) -> Interval | None:
+        """Return the seconds of the whole job; None: its amount is unknown, or nothing fits."""
+        if self.tokens is None or not self.prediction.fits:
+            return None
+        return self.prediction.throughput.over(self.tokens)
+
+    @property
+    def job_price(self) -> float | None:
+        """Return the price of the whole job; None: no price, no amount, or nothing fits."""
+        price = self.where_it_fits(self.prediction.price_per_million)
+        return None if self.tokens is None or price is None else price.mid * self.tokens / 1e6
 
     @property
     def can_act(self) -> bool:
@@ -99,6 +117,9 @@ SERVING: tuple[Column[Served], ...] = (
     Column("Platform", "platform", lambda row: row.prediction.device),
     interval("Tokens/s", "tokens_per_s", lambda row: row.where_it_fits(row.prediction.throughput),
              _rate, unit="1/s"),
+    interval("Job", "job_s", lambda row: row.job_s, is_optional=True),
+    Column("Job price", "job_price", lambda row: row.job_price, "{:.4g}".format, kind=float,
+           is_optional=True),
     middle("First token", "ttft_s", Served.first_token),
     middle("Each token", "tpot_s", Served.further_token),
     at_most("GPU memory <=", "gpu_memory_bytes", Served.gpu_memory),
@@ -124,11 +145,61 @@ class ServingRanking:
     forecast: Forecast | None
     """Forecast for the platforms that this site knows; None: it knows none of them."""
     with_sources: bool
+    amount: Amount
+
+    @property
+    def tokens(self) -> float | None:
+        """Return the number of tokens of the job, of prompts and answers; None: unknown."""
+        each = self.load.input_tokens + self.load.output_tokens
+        count = self.amount.count
+        return count if count is None or self.amount.unit is WorkUnit.TOKEN else count * each
 
     @property
     def rows(self) -> list[Served]:
         """Return the predictions as table rows."""
-        return [Served(prediction, self.load) for prediction in self.predictions]
+        return [Served(prediction, self.load, self.tokens) for prediction in self.predictions]
+
+    def answer(self) -> list[str]:
+        """Return the sentences that answer the question: does it fit, how fast on the first
+        platform, and how long and dear is the job."""
+        load, rows = self.load, self.rows
+        best = rows[0]
+        place = f"{load.gpus} x {best.prediction.device}" if load.gpus > 1 else (
+            best.prediction.device
+        )  # fmt: skip
+        sequence = (
+            f"{load.batch:,} request{'s' * (load.batch > 1)} of "
+            f"{load.input_tokens + load.output_tokens:,} tokens at once on {place}"
+        )
+        if not best.prediction.fits:
+            reason = best.prediction.abstained or "the model does not fit"
+            return [f"{sequence}: no; {reason}."]
+        resident = best.fits()
+        first = f"{sequence}: {'yes' if resident == 'yes' else f'no, {resident}'}"
+        if best.can_act:
+            first += f"; {_rate(best.prediction.throughput.mid)} tokens/s"
+        else:
+            first += "; how fast is not known"
+        if self.tokens is None:
+            return [f"{first}."]
+        priced = [row for row in rows if row.can_act and row.job_price is not None]
+        sentences = [f"{first}."]
+        if best.can_act and best.job_s is not None:
+            sentences.append(
+                f"{self.tokens:.4g} tokens take {format_seconds(best.job_s.mid)} there."
+            )
+        if priced:
+            cheapest = min(priced, key=lambda row: row.job_price or 0.0)
+            sentences.append(
+                f"Cheapest for {self.tokens:.4g} tokens: {cheapest.prediction.device}, "
+                f"{cheapest.job_price:.4g}."
+            )
+        else:
+            sentences.append(
+                "No platform has a price: give price_per_hour of each in the site's platform "
+                "files, and the site with --site."
+            )
+        return sentences
 
 
 def serving_report(ranking: ServingRanking) -> Report:
@@ -155,8 +226,10 @@ def serving_report(ranking: ServingRanking) -> Report:
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: physics only, with what the framework achieves elsewhere.")
     notes.append(f"Memory (of one GPU), energy and carbon are {UNVERIFIED}.")
-    table = Table("Accelerators ranked", SERVING, rows, [not row.can_act for row in rows])
-    parts = [Part("", tables=[table], notes=notes)]
+    table = Table(
+        "Accelerators ranked", worth_showing(SERVING, rows), rows, [not row.can_act for row in rows]
+    )
+    parts = [Part("", ranking.answer(), tables=[table], notes=notes)]
     if ranking.with_sources and ranking.forecast is not None:
         known = ranking.forecast.curves
         names = [p.device for p in predictions if p.device in known]
@@ -186,6 +259,8 @@ def serving_data(ranking: ServingRanking) -> dict[str, Any]:
         "weight_bits": load.weight_bits,
         "kv_bits": load.kv_bits,
         "gpus": load.gpus,
+        "tokens": ranking.tokens,
+        "answer": ranking.answer(),
         "predictions": [_prediction(ranking, row) for row in ranking.rows],
         "unverified": ["gpu_memory_bytes", "energy_j_per_token", "carbon_g_per_million_tokens"],
     }

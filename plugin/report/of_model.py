@@ -19,6 +19,7 @@ from berth.plugin.report.parts import (
     middle,
     plain,
     seconds,
+    worth_showing,
 )
 from berth.predictor.core.prediction import Basis, Bound
 
@@ -98,6 +99,13 @@ class ModelRow:
     line: Roofline
     footprint: Footprint
     energy: RunEnergy | None
+    runs: float | None = None
+    """Number of runs of the job; None: unknown."""
+
+    @property
+    def job_s(self) -> Interval | None:
+        """Return the seconds of the whole job; None: its number of runs is unknown."""
+        return None if self.runs is None else self.line.seconds.scaled(self.runs)
 
     @property
     def platform(self) -> str:
@@ -143,6 +151,7 @@ MODEL: tuple[Column[ModelRow], ...] = (
     interval("Time", "runtime_s", lambda row: row.line.seconds),
     Column("Samples/s", "samples_per_s", lambda row: row.line.samples_per_s, "{:.4g}".format,
            kind=float),
+    interval("Job", "job_s", lambda row: row.job_s, is_optional=True),
     *memory_columns(ModelRow.memory),
     Column("Fits", "fits", lambda row: row.fits, _FITS.__getitem__),
     middle("Energy", "energy_j", lambda row: row.energy and row.energy.joules, "{:.3g} J".format,
@@ -188,7 +197,9 @@ def model_report(ranking: ModelRanking) -> Report:
     """Return the report of a model: platforms ranked by time, where the time goes, and the sources
     of the numbers."""
     graph, rows = ranking.graph, ranking.rows
-    table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
+    table = Table(
+        "Platforms ranked", worth_showing(MODEL, rows), rows, [not row.can_act for row in rows]
+    )
     parts = [Part("", tables=[table])]
     parts += [roofline_part(line) for line in ranking.details]
     parts.append(Part("", _notes(ranking)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.plugin.report.of_forecast import sources_data, sources_part
 from berth.plugin.report.of_model import memory_columns
-from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval
+from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval, worth_showing
 from berth.predictor.core.prediction import Basis
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ class StepRow:
     on_gpu: bool
     fits: str
     abstained: str | None
+    steps: float | None = None
+    """Number of steps of the job; None: unknown."""
+
+    @property
+    def job_s(self) -> Interval | None:
+        """Return the seconds of the whole job; None: its number of steps is unknown."""
+        return None if self.steps is None else self.step.seconds.scaled(self.steps)
 
     @property
     def can_act(self) -> bool:
@@ -51,6 +58,7 @@ STEPS: tuple[Column[StepRow], ...] = (
         "{:.4g}".format,
         kind=float,
     ),
+    interval("Job", "job_s", lambda row: row.job_s, is_optional=True),
     *memory_columns(StepRow.memory),
     Column("Fits", "fits", lambda row: row.fits),
     Column("In", "precision", lambda row: row.step.precision),
@@ -84,9 +92,9 @@ def step_report(ranking: StepRanking) -> Report:
     ]
     if copies > 1:
         notes.append(
-            f"GPUs: {copies} of a node, a copy on each with this batch of its own. A step is one "
-            f"batch of one GPU: {copies} of them are done at once, in {copies} times the time "
-            "shown. Memory is that of each."
+            f"GPUs: {copies} of a node, a copy on each with this batch of its own: a step is of "
+            f"all {copies} together, {copies} x {ranking.graph.batch} samples (a platform without "
+            "GPUs does as many). Memory is that of each."
         )
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -99,8 +107,10 @@ def step_report(ranking: StepRanking) -> Report:
         names = ", ".join(sorted(ranking.graph.unknown))
         notes.append(f"Unknown operators count no operations: {names}")
     if ranking.forecast.whole_job and ranking.amount is not None:
-        notes.append(f"A job does {ranking.amount:g} such steps; `berth place` ranks by the whole.")
-    table = Table("Platforms ranked", STEPS, rows, [not row.can_act for row in rows])
+        notes.append(f"A job does {ranking.amount:g} such steps.")
+    table = Table(
+        "Platforms ranked", worth_showing(STEPS, rows), rows, [not row.can_act for row in rows]
+    )
     parts = [Part("", tables=[table], notes=notes)]
     if ranking.with_sources:
         parts.append(sources_part(ranking.forecast, [row.step.platform for row in rows]))

@@ -88,6 +88,7 @@ def interval(
     *,
     unit: str = "s",
     kind: Any = None,
+    is_optional: bool = False,
 ) -> Column[R]:
     """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` formats one number. Wider than
     a factor of ``MOST_SHOWN_FACTOR``: ``not known``."""
@@ -99,7 +100,7 @@ def interval(
         low, mid, high = map(write, ends)
         return f"{mid} ({low} to {high})"
 
-    return Column(title, key, value, text, unit, ends=THREE, kind=kind)
+    return Column(title, key, value, text, unit, ends=THREE, kind=kind, is_optional=is_optional)
 
 
 def middle(

@@ -31,7 +31,9 @@ class FileLimits:
     elements: int = 2**48
     """Largest number of elements of a tensor, declared or inferred."""
     seconds: float = 10.0
-    """Processor and wall time that the child may use for one file."""
+    """Processor time that the child may use for one file: a busy machine changes no answer."""
+    wait_s: float = 600.0
+    """Time that the child may take to get that processor time."""
     memory_bytes: int = 512 * 2**20
     """Largest address space of the child process."""
 

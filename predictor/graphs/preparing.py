@@ -193,8 +193,10 @@ def _batch_place(
 
 
 def _spelt(size: int | str) -> int | str:
-    """Return a dimension as it counts: exporters also write -1 and 0 for an open one."""
-    return "" if isinstance(size, int) and size <= 0 else size
+    """Return a dimension as it counts: exporters also write -1, 0 and ``?`` for an open one."""
+    if isinstance(size, int):
+        return "" if size <= 0 else size
+    return size if any(letter.isalnum() for letter in size) else ""
 
 
 def _positions(port: Input, axis: int) -> tuple[str, str]:

@@ -119,7 +119,7 @@ class ModelReader:
         self._converts = converts
         channel = self._start()
         self._files += 1
-        deadline = time.monotonic() + self.limits.seconds + 1
+        deadline = time.monotonic() + self.limits.wait_s
         try:
             socket.send_fds(channel, [request], [handle])
             head = _receive(channel, 9, deadline)
@@ -130,7 +130,9 @@ class ModelReader:
         except TimeoutError:
             self._end()
             raise DocumentError(
-                source, f"could not be read within {self.limits.seconds:g} s"
+                source,
+                f"could not be read within {self.limits.wait_s:g} s: the machine is busy",
+                hint="try again when it is less busy",
             ) from None
         except OSError:
             self._end()

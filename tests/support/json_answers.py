@@ -206,7 +206,8 @@ ANSWERS: Mapping[str, Any] = {
     "predict-language-model": {
         "model": str, "family": str, "parameters": float, "active_parameters": float,
         "bundle": str, "framework": str, "batch": int, "input_tokens": int, "output_tokens": int,
-        "weight_bits": float, "kv_bits": float, "gpus": int,
+        "weight_bits": float, "kv_bits": float, "gpus": int, "tokens": float | None,
+        "answer": list[str],
         "predictions": [
             row(of_language_model.SERVING)
             | {

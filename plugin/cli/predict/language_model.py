@@ -46,7 +46,7 @@ def predict_llm(asked: PredictRequest) -> None:
         sorted(predictions, key=lambda p: (
             not Served(p, load).can_act, not p.fits, -p.throughput.mid, p.device
         )),
-        forecast, with_sources=asked.why,
+        forecast, with_sources=asked.why, amount=asked.workload.amount,
     )  # fmt: skip
     asked.show(lambda: serving_report(ranking), lambda: serving_data(ranking))
 

@@ -45,11 +45,12 @@ def predict_model(asked: PredictRequest) -> None:
         _of_forecast(forecast, roofline(graph, known[name], numbers), asked)
         for name in forecast.curves
     ]
-    rows = sorted(map(memories.row, lines), key=_order)
+    steps = asked.workload.amount.steps
+    rows = sorted((replace(memories.row(line), runs=steps) for line in lines), key=_order)
     details: list[Roofline] = []
     if asked.roofline:
         details = [row.line for row in rows if row.platform in asked.names] or [rows[0].line]
-    name, steps = document.file or document.name, asked.workload.amount.steps
+    name = document.file or document.name
     ranking = ModelRanking(
         name, graph, forecast, steps, rows, memories, details, with_sources=asked.why
     )
@@ -138,8 +139,12 @@ def _step_rows(
         assert memory is not None  # noqa: S101 - this family always says
         rows.append(
             StepRow(
-                replace(step, seconds=runtime_s, basis=predicted.basis), memory, platform.is_gpu,
-                fits(memory, platform.memory_bytes).value, predicted.abstained,
+                replace(
+                    step, seconds=runtime_s, basis=predicted.basis,
+                    batch=step.batch * max(1, document.runs_on.gpus),
+                ),
+                memory, platform.is_gpu, fits(memory, platform.memory_bytes).value,
+                predicted.abstained, steps,
             )
         )  # fmt: skip
     return sorted(rows, key=lambda row: (not row.can_act, row.step.seconds.mid, row.step.platform))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,10 +18,12 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.families import Cached, CountedModel, Weight
+from berth.predictor.families.language_model.transformers_child import SECONDS
 
 COUNTED = "berth_counted"
 """Key of the count in a configuration that is stored: who forecasts it needs no transformers."""
-SECONDS = 90
+WAIT_S = 1800
+"""Seconds that a process may take to get its processor time on a busy machine."""
 _LARGEST_REPLY = 8 * 2**20
 _PROGRAM = "from berth.predictor.families.language_model.transformers_child import main; main()"
 _PARTS = frozenset({"attention", "dense", "expert", "embedding", "lookup", "head", "tower"})
@@ -36,15 +39,22 @@ def count_by_transformers(raw: Mapping[str, Any], source: Path | str) -> dict[st
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {path!r}; {_PROGRAM}"],
-            input=json.dumps(dict(raw)).encode(), capture_output=True, timeout=SECONDS, check=False,
+            input=json.dumps(dict(raw)).encode(), capture_output=True, timeout=WAIT_S, check=False,
             env={**kept, "HF_HUB_OFFLINE": "1", "HF_HOME": "/nonexistent", "OMP_NUM_THREADS": "1",
                  "TRANSFORMERS_VERBOSITY": "error"},
         )  # fmt: skip
         reply = json.loads(done.stdout[:_LARGEST_REPLY])
     except subprocess.TimeoutExpired:
-        raise DocumentError(source, f"could not be counted within {SECONDS} s") from None
+        raise DocumentError(
+            source,
+            f"could not be counted within {WAIT_S} s: the machine is busy",
+            hint="try again when it is less busy",
+        ) from None
     except ValueError:
-        raise DocumentError(source, "made the process that counts it fail") from None
+        problem = "made the process that counts it fail"
+        if done.returncode == -signal.SIGXCPU:
+            problem = f"needs more than {SECONDS} s of processor time to be counted"
+        raise DocumentError(source, problem) from None
     if not isinstance(reply, dict) or "problem" in reply:
         problem = str(reply.get("problem"))[:160] if isinstance(reply, dict) else "no answer"
         raise DocumentError(source, f"cannot be counted: {problem}", key="model_type")

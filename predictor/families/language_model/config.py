@@ -80,6 +80,10 @@ class LanguageModel:
     not quantised."""
     compute_bits: float = 16.0
     """Bits of the operands of most matrix products; 16 where only the weights are quantised."""
+    weight_format: str = ""
+    """Method of quantisation of the checkpoint; empty: none."""
+    end_bits: float = 16.0
+    """Stored bits of embeddings, tables and towers, at least."""
     lookup_parameters: float = 0.0
     """Parameters of tables that are read and not multiplied: positions, embeddings of layers, and
     what an input embedding has beyond the output matrix."""
@@ -240,6 +244,8 @@ def _model(
         latent_attention=_latent(counted),
         weight_bits=stored,
         compute_bits=compute,
+        weight_format=bits.method,
+        end_bits=bits.end_bits,
         lookup_parameters=sums["lookup"] + (0.0 if tied else table - output),
         tower_parameters=tower.parameters + sums["tower"],
         towers=tower.names,

@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
     r"|^("
     r"temperature|top_[kp]|max_length|min_length|length_penalty|num_beams|num_beam_groups"
     r"|repetition_penalty|num_return_sequences|diversity_penalty|typical_p|max_new_tokens"
-    r"|summary_\w+|id2label|label2id|num_labels|pretraining_tp|quantization_config"
+    r"|summary_\w+|id2label|label2id|num_labels|pretraining_tp|quantization(_config)?"
     r"|compression_config|task_specific_params|generation_config|auto_map|clip_qkv|scale_emb"
     r"|scale_depth|dim_model_base|mup_\w+|n_ctx|n_positions|max_seq_len|max_sequence_length"
     r"|model_max_length|seq_length|max_seq_length|original_max_position_embeddings"

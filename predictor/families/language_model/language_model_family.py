@@ -83,6 +83,7 @@ def load_of(document: LanguageModelWorkload, model: LanguageModel) -> LlmLoad:
         output_tokens=document.output_tokens,
         weight_bits=document.weight_bits or model.weight_bits,
         compute_bits=None if document.weight_bits else model.compute_bits,
+        weight_format=model.weight_format if document.weight_bits in {None, 4.0} else "",
         kv_bits=document.kv_bits,
         tensor_parallel=document.tensor_parallel,
         pipeline_parallel=document.pipeline_parallel,

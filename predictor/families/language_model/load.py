@@ -7,6 +7,7 @@ has the peak memory of served language models. Its interval is a rule (``SLACK``
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
@@ -15,6 +16,7 @@ from berth.predictor.families.language_model.config import LanguageModel
 
 QUANTISED = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0,
              "int4": 4.0}  # fmt: skip
+NOMINAL_BITS = (2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
 _MOST = 10_000_000
 MOST_SEQUENCES = {"vllm": 1024, "trtllm": 2048, "tensorrt-llm": 2048, "sglang": 2048}
 """Number of sequences that a framework serves at the same time at most, by its defaults
@@ -22,7 +24,8 @@ MOST_SEQUENCES = {"vllm": 1024, "trtllm": 2048, "tensorrt-llm": 2048, "sglang": 
 ``max_running_requests`` of SGLang)."""
 USABLE_SHARE = 0.95
 CHUNK_TOKENS = 8192
-"""Number of prompt tokens that a framework processes at the same time (vLLM's default)."""
+"""Number of prompt tokens that a framework processes at the same time (vLLM's default of
+``max_num_batched_tokens``): longer prompts are cut into chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,11 @@ class LlmLoad:
     expert_parallel: int = 1
     """Number of groups into which the experts are split, over the same GPUs."""
     compute_bits: float | None = None
-    """Bits of the operands of matrix products; None: those of the weights."""
+    """Bits of the operands of matrix products that the checkpoint asks for; None: those of the
+    weights."""
+    weight_format: str = ""
+    """Method of quantisation (``mxfp4``), by which accelerators and servers choose their products
+    (``weights.product_bits``)."""
     most_sequences: int | None = None
     """Number of sequences that one replica serves at the same time at most; None: the framework's
     default."""
@@ -77,6 +84,11 @@ class LlmLoad:
     def gpus(self) -> int:
         """Return the number of GPUs that the load uses."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def nominal_bits(self) -> float:
+        """Return the weights' bits without scales and unquantised modules: 4.6 are 4."""
+        return min(NOMINAL_BITS, key=lambda bits: abs(math.log(self.weight_bits / bits)))
 
     @property
     def context(self) -> float:
@@ -165,7 +177,7 @@ def memory(model: LanguageModel, load: LlmLoad) -> Memory:
     ends = model.end_parameters / load.tensor_parallel
     sharded = (model.attention_parameters + model.dense_parameters) / shards
     sharded += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
-    weights = (sharded * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
+    weights = (sharded * load.weight_bits + ends * max(load.weight_bits, model.end_bits)) / 8
     # Heads are split over GPUs; MLA's latent and a single head are copied to each GPU.
     heads = 1.0 if model.latent_attention else min(model.kv_heads, load.tensor_parallel)
     tokens = load.input_tokens + load.output_tokens
@@ -174,7 +186,7 @@ def memory(model: LanguageModel, load: LlmLoad) -> Memory:
     )
     each = -(-load.batch // load.data_parallel)
     each = min(each, load.most_sequences or each)
-    at_once = min(each * load.input_tokens, max(load.chunk_tokens, load.input_tokens))
+    at_once = min(each * load.input_tokens, load.chunk_tokens)
     width = 4 * model.hidden_size + (
         2 * model.feed_forward_size * model.experts_per_token
         + 2 * model.heads * model.head_dim

@@ -34,6 +34,7 @@ from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import LlmLoad
+from berth.predictor.families.language_model.weights import product_bits
 from berth.predictor.hardware.catalogue import devices
 from berth.predictor.hardware.unit import Unit, unit_named
 
@@ -65,6 +66,19 @@ class LlmCase:
     model: LanguageModel
     load: LlmLoad
     device: Unit
+    framework: str = ""
+    """Name of the server, which chooses the bits of the products; empty: any."""
+
+    @property
+    def flops_per_s(self) -> float:
+        """Return the peak rate of the matrix products that the server does on the device."""
+        bits = product_bits(
+            self.load.weight_format,
+            self.load.compute_bits or self.load.nominal_bits,
+            self.device.sheet.isa or "",
+            self.framework,
+        )
+        return self.device.flops_per_s(bits)
 
     @cached_property
     def at_once(self) -> float:
@@ -153,7 +167,7 @@ def _parts(case: LlmCase) -> _Parts:
     tensor, pipeline = load.tensor_parallel, load.pipeline_parallel
     shards = tensor * pipeline
     rate = device.bytes_per_s
-    compute = device.flops_per_s(load.compute_bits or load.weight_bits)
+    compute = case.flops_per_s
     return _Parts(
         batch=at_once,
         waves=max(load.batch / load.data_parallel / at_once, 1.0),
@@ -182,7 +196,7 @@ def weight_bytes(m: LanguageModel, load: LlmLoad, at_once: float) -> float:
     spread = max(load.expert_parallel / load.tensor_parallel, 1.0)
     always = m.attention_parameters + m.dense_parameters
     quantised = (always + m.expert_parameters * touched / spread) * load.weight_bits
-    return float(quantised + m.embedding_parameters * max(load.weight_bits, 16.0)) / 8
+    return float(quantised + m.embedding_parameters * max(load.weight_bits, m.end_bits)) / 8
 
 
 def attention_flops(m: LanguageModel) -> float:

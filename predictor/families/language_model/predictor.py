@@ -69,7 +69,8 @@ class ServingPrediction:
     resident: float
     """Number of sequences per replica whose cache fits at the same time."""
     fits: bool
-    """Whether the upper end of the least memory needed fits on the GPU."""
+    """Whether the upper end of the least memory needed fits on the GPU, and the model can be split
+    as the load asks."""
     energy_j_per_token: Interval | None
     """Joules per token; not verified by measurements. None: the device's power is unknown."""
     price_per_million: Interval | None
@@ -131,7 +132,7 @@ class LlmPredictor:
             return []
         if work.most_sequences is None:
             work = replace(work, most_sequences=MOST_SEQUENCES.get(framework))
-        cases = [LlmCase(model, work, d) for d in devices]
+        cases = [LlmCase(model, work, d, framework) for d in devices]
         numbered = {queued: numbers(cases, with_queue=queued) for queued in (True, False)}
         by_head = {
             name: estimates(head, cases, framework, version, numbered[name == SATURATED])
@@ -193,10 +194,11 @@ def _join(
     wait = whole.scaled(1 - 1 / waves)
     first = Interval(first.low + wait.low, first.mid + wait.mid, first.high + wait.high)
     rate = whole.over(tokens)
-    fits = need.fits(device.memory_bytes)
-    refusal = None
+    apart = _slices_apart(case)
+    fits = need.fits(device.memory_bytes) and apart is None
+    refusal = apart
     if not fits:
-        refusal = f"does not fit on {device.name}: nothing to predict"
+        refusal = apart or f"does not fit on {device.name}: nothing to predict"
     elif not known:
         refusal = f"nothing was measured with the framework {framework!r}"
     energy = price = carbon = None
@@ -229,6 +231,16 @@ def _join(
         ttft_abstained=refusal or ttft.abstention(name),
         tpot_abstained=refusal or tpot.abstention(name),
     )
+
+
+def _slices_apart(case: LlmCase) -> str | None:
+    """Return why a model cannot be split over slices as the load asks; None: it is not split, or
+    not over slices. A program uses one MIG slice, and slices send each other no messages."""
+    load, device = case.load, case.device
+    split = load.tensor_parallel * load.pipeline_parallel > 1 or load.expert_parallel > 1
+    if device.whole or device.sheet.software != "cuda" or not split:
+        return None
+    return f"a program uses one slice: a model cannot be split over {load.gpus} of {device.name}"
 
 
 @cache

@@ -66,10 +66,11 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
         raise DocumentError(source, problem[0], hint=problem[1])
     refuse_nameless(raw, source)
     family = family_of(raw)
-    if family.endswith("_assistant"):
+    draft = _draft_in(raw)
+    if draft:
         raise DocumentError(
             source,
-            f"is of {family[:60]!r}, which proposes tokens to another model and serves none alone",
+            f"is of {draft[:60]!r}, which proposes tokens to another model and serves none alone",
             hint="give the config.json of the model that it assists",
         )
     if is_encoder(raw):
@@ -81,6 +82,30 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
             f"is of an encoder, {family[:60]!r}{named}, not a decoder; only decoders serve tokens",
             hint=_ONE_RUN + _EXPORT if is_of_texts(raw) else _EXPORT,
         )
+
+
+def _draft_in(raw: Mapping[str, Any]) -> str:
+    """Return the name by which a configuration says that it is of a draft model or a head that
+    proposes tokens (Eagle, Medusa, MTP); empty: it does not.
+
+    A class with more than ``ForCausalLM`` at its end has other matrices than the family's own.
+    """
+    classes = raw.get("architectures")
+    named = [str(c) for c in classes] if isinstance(classes, list) else []
+    family = family_of(raw)
+    if family.endswith("_assistant") or _DRAFT.search(family):
+        return family
+    altered = (c for c in named if "ForCausalLM" in c and not c.endswith("ForCausalLM"))
+    of_class = next((c for c in named if _DRAFT.search(c)), "") or next(altered, "")
+    return of_class or next((key for key in raw if _DRAFT_KEY.match(key)), "")
+
+
+_DRAFT = re.compile(
+    r"eagle|Eagle|EAGLE|[Mm]edusa|[Hh]ydra(?=$|For|Model|_)|[Dd]raft|[Ss]peculator|DFlash|dflash"
+    r"|(?<!num_)(?<![a-z])mtp(_model)?$|MTP(Model|For|$)|NextN(For|Model|$)"
+)
+"""Part of the name of a class or family that only models that propose tokens have."""
+_DRAFT_KEY = re.compile(r"draft_|eagle_|medusa_|speculators_|dflash_")
 
 
 def refuse_nameless(raw: Mapping[str, Any], source: Path | str) -> None:

@@ -68,7 +68,7 @@ def ties(cases: Sequence[LlmCase], frameworks: Sequence[str], codes: Codes) -> I
             code(codes.accelerators, case.device.sheet.name if case.device.whole else ""),
             code(codes.frameworks, framework), code(codes.models, signature(case.model)),
             load.gpus, load.input_tokens if same else UNKNOWN, load.batch,
-            int(load.weight_bits), load.expert_parallel,
+            int(load.nominal_bits), load.expert_parallel,
         ))  # fmt: skip
     return np.array(rows, dtype=np.int64).reshape(len(cases), len(TIES))
 

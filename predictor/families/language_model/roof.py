@@ -43,7 +43,7 @@ def _products(case: LlmCase, prompts: float, answers: float) -> float:
     m, load = case.model, case.load
     inner = m.active_parameters - m.embedding_parameters
     flops = 2 * ((prompts + answers) * inner + answers * m.embedding_parameters)
-    return flops / (case.device.flops_per_s(load.compute_bits or load.weight_bits) * load.gpus)
+    return flops / (case.flops_per_s * load.gpus)
 
 
 def _read(case: LlmCase) -> float:

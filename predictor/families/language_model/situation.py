@@ -116,7 +116,7 @@ def cells_of(rows: Iterable[tuple[LlmCase, str, str]]) -> tuple[MeasuredCase, ..
     by_key: dict[tuple[str, str, str, float], list[tuple[LlmCase, str]]] = {}
     for case, framework, version in rows:
         key = (
-            case.device.sheet.name, framework, signature(case.model), float(case.load.weight_bits)
+            case.device.sheet.name, framework, signature(case.model), case.load.nominal_bits
         )  # fmt: skip
         by_key.setdefault(key, []).append((case, version))
     cells = []
@@ -143,7 +143,7 @@ def similarity_of(
     other = _server_for(case, framework, cells)
     framework, version = (other, "") if other else (framework, version)
     stand_in = stands_for(case, framework, cells)
-    model, bits = signature(case.model), float(case.load.weight_bits)
+    model, bits = signature(case.model), case.load.nominal_bits
     of_framework = [cell for cell in cells if cell.framework == framework]
     together = [cell for cell in of_framework if cell.accelerator == stand_in]
     same = [c for c in together if c.bits == bits and (not version or _was(version, c))]
@@ -203,7 +203,7 @@ def stands_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> 
     framework; then itself or its relative among all.
     """
     name = case.device.sheet.name
-    model, bits = signature(case.model), float(case.load.weight_bits)
+    model, bits = signature(case.model), case.load.nominal_bits
     of_framework = [cell for cell in cells if cell.framework == framework]
     choices = (
         (cell for cell in of_framework if cell.accelerator == name),

@@ -23,7 +23,8 @@ TOKENS = 37
 """Length of the forward pass; no size of a configuration equals this prime."""
 LONGER = TOKENS + 256
 """Length of a second pass, which shows what grows by a value for several tokens."""
-_SECONDS = 80
+SECONDS = 80
+"""Seconds of processor time that the process may use: a busy machine changes no answer."""
 _NOBODY = 65534
 _SIZES = {
     "hidden": ("hidden_size",), "heads": ("num_attention_heads",),
@@ -65,9 +66,8 @@ def part_of(name: str) -> str:
 
 def main() -> None:
     """Read a configuration from standard input, and write its count to standard output."""
-    for limit, value in (
-        (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2**20)
-    ):  # fmt: skip
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))  # SIGXCPU, then SIGKILL
+    for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2**20)):
         resource.setrlimit(limit, (value, value))
     raw = json.loads(sys.stdin.read())
     if os.getuid() == 0:

@@ -22,7 +22,10 @@ from berth.pilot.errors import DocumentError
 _TABLE = json.loads(Path(__file__).with_name("weight_formats.json").read_text(encoding="utf-8"))
 """Bits by name: ``dtypes`` of checkpoints that are not quantised, ``tensors`` of Quark and Quanto;
 stored bits and bits of the products (null: the activations') by ``quant_algo`` of NVIDIA's Model
-Optimizer (``modelopt``) and by the beginning of torchao's type (``torchao``)."""
+Optimizer (``modelopt``), by the beginning of torchao's type (``torchao``) and by ``expert_dtype``
+(``experts``); bits of the products by method, instruction set and server (``products``: MXFP4 has
+8-bit activations on Blackwell where the server quantises them, and is weights alone elsewhere),
+and the instruction sets with matrix units of 4 bits (``units``)."""
 _EXCEPTIONS = ("ignore", "ignored_layers", "modules_to_not_convert", "exclude", "exclude_modules",
                "llm_int8_skip_modules", "modules_to_not_quantize", "ignored_modules")  # fmt: skip
 _SCALE_BITS = 16.0
@@ -49,6 +52,8 @@ class WeightFormats:
     rules: tuple[tuple[str, Format | None], ...] = ()
     """Patterns of module names with their format (None: not quantised), the first that matches
     counts; ``Linear`` matches every matrix of a layer."""
+    end_bits: float = 16.0
+    """Bits of embeddings and output matrix."""
     _known: dict[str, Format | None] = field(default_factory=dict, compare=False)
 
     def of(self, module: str) -> Format | None:
@@ -123,8 +128,15 @@ def formats(raw: Mapping[str, Any], inner: Mapping[str, Any], source: Path | str
     quantised = raw.get("quantization_config") or inner.get("quantization_config")
     if quantised is None:
         quantised = raw.get("compression_config") or inner.get("compression_config")
+    of_mlx = raw.get("quantization")
+    if isinstance(of_mlx, dict) and of_mlx:  # MLX writes quantization_config, too, equal
+        if "group_size" not in of_mlx:
+            raise DocumentError(source, "is not in MLX's form: no group_size", key="quantization")
+        reading = _Quantised(of_mlx, source, "mlx")
+        return WeightFormats(plain, "mlx", end_bits=_mlx(reading).bits, rules=_mlx_rules(reading))
+    experts = _expert_rules(raw, inner, source)
     if not quantised:
-        return WeightFormats(plain)
+        return WeightFormats(plain, rules=experts)
     if not isinstance(quantised, dict):
         raise DocumentError(source, "must be an object", key="quantization_config")
     method = str(quantised.get("quant_method") or _guessed_method(quantised)).lower()
@@ -142,7 +154,7 @@ def formats(raw: Mapping[str, Any], inner: Mapping[str, Any], source: Path | str
     exceptions = [
         (name, None) for key in _EXCEPTIONS for name in _names(quantised.get(key), source, key)
     ]
-    return WeightFormats(plain, method, (*exceptions, *rules))
+    return WeightFormats(plain, method, (*exceptions, *experts, *rules))
 
 
 def _names(value: Any, source: Path | str, key: str) -> list[str]:
@@ -161,6 +173,34 @@ def _guessed_method(quantised: Mapping[str, Any]) -> str:
     if "quant_algo" in quantised:
         return "modelopt"
     return "gptq" if "bits" in quantised else "no name"
+
+
+def product_bits(method: str, operand_bits: float, isa: str, server: str) -> float:
+    """Return the bits in which matrix products run: what a method of quantisation gives on an
+    instruction set with a server (table ``products``, the first row that fits), else the operands'
+    own, which are 16 where the accelerator has no units for as few (``units``)."""
+    for row in _TABLE["products"]:
+        if row["method"] == method and all(
+            not row[key] or value in row[key] for key, value in (("isa", isa), ("servers", server))
+        ):
+            return float(row["bits"])
+    has_units = isa in _TABLE["units"]["4"]
+    return operand_bits if operand_bits > 4 or has_units or not isa else 16.0
+
+
+def _expert_rules(
+    raw: Mapping[str, Any], inner: Mapping[str, Any], source: Path | str
+) -> tuple[tuple[str, Format | None], ...]:
+    """Return the format of the routed experts where a configuration names it on its own
+    (``expert_dtype`` of DeepSeek V4). Raises DocumentError for one that is not known."""
+    name = inner.get("expert_dtype", raw.get("expert_dtype"))
+    if name is None:
+        return ()
+    if str(name) not in _TABLE["experts"]:
+        raise DocumentError(
+            source, f"is {str(name)[:40]!r}, not known to Berth", key="expert_dtype"
+        )
+    return ((r"re:.*\.experts(\.|$)", Format(*_TABLE["experts"][str(name)])),)
 
 
 Rules = Iterable[tuple[str, Format | None]]
@@ -239,6 +279,27 @@ def _fp8(_: _Quantised) -> Rules:
 
 def _mxfp4(_: _Quantised) -> Rules:
     return [("re:.*experts.*", Format(4.25))]
+
+
+def _mlx(reading: _Quantised) -> Format:
+    """Return MLX's format: groups of weights with a scale and a bias of 16 bits, or a block format
+    (``mode``)."""
+    mode = str(reading.values.get("mode", "affine"))
+    if mode in _TABLE["tensors"]:
+        return Format(_TABLE["tensors"][mode])
+    bits = reading.bits("bits")
+    return Format(bits + _overhead(reading.values.get("group_size"), 2 * _SCALE_BITS))
+
+
+def _mlx_rules(reading: _Quantised) -> tuple[tuple[str, Format | None], ...]:
+    """Return MLX's formats by module: an object of its own, or ``false`` for none."""
+    own = [
+        (name, _mlx(_Quantised({**reading.values, **value}, reading.source, "mlx"))
+         if isinstance(value, dict) else None)
+        for name, value in reading.values.items()
+        if isinstance(value, dict) or value is False
+    ]  # fmt: skip
+    return (*own, ("Linear", _mlx(reading)))
 
 
 def _hqq(reading: _Quantised) -> Rules:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -95,6 +96,8 @@ class TrainingStepFamily:
                         continue
                     link = link_of(platform, question.known)
                     own = _of_copies(own, copies, graph.parameters, link)
+                elif copies > 1:  # a step is of all batches, wherever it runs
+                    own = replace(own, runtime_s=own.runtime_s.scaled(copies))
                 points.setdefault(step.platform, []).append(own)
                 known = step.basis is Basis.CALIBRATED
                 width = step.seconds.log_width
@@ -218,7 +221,7 @@ class DataParallel(LearntFile):
         return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
 
     def shared(self, alone: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
-        """Return the seconds per batch on ``gpus`` GPUs, which process one batch each in a step.
+        """Return the seconds of a step of ``gpus`` GPUs, in which each processes one batch.
 
         ``alone``: seconds of a step on one GPU.
         """
@@ -227,7 +230,7 @@ class DataParallel(LearntFile):
         ends = (alone.low, alone.mid, alone.high)
         ratios = [self.log_ratio(seconds, gpus, gradient_bytes, link) for seconds in ends]
         low, mid, high = (
-            seconds / gpus * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)
+            seconds * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)
         )
         own = self.log_width * difficulty(ratios[1])
         if link > PCIE_MOST:

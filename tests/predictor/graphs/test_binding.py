@@ -97,6 +97,12 @@ def test_dimensions_without_a_name_are_set_by_position() -> None:
         graph_of(made, 2, {**sizes, "0": 8})
 
 
+def test_a_question_mark_is_no_name_so_that_two_of_them_are_set_apart() -> None:
+    made = relu(tensor("images", "n", 3, "?", "?"))
+    (port,) = graph_of(made, 1, {"2": 48, "3": 192}).inputs
+    assert port.shape == (1, 3, 48, 192)
+
+
 @pytest.mark.parametrize("key", ["sequnce", "3", "z:0", "x:1", ""])
 def test_a_size_that_no_dimension_takes_is_refused_with_those_that_are_open(key: str) -> None:
     made = relu(tensor("x", "batch", 3, "past + sequence"))

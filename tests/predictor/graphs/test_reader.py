@@ -117,7 +117,7 @@ def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
 
 def test_a_child_that_hangs_costs_one_sentence_and_is_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
-    with ModelReader(FileLimits(seconds=-0.9)) as hurried:
+    with ModelReader(FileLimits(wait_s=0.1)) as hurried:
         hurried._start()
         os.kill(hurried.child, signal.SIGSTOP)
         assert "could not be read within" in refusal(hurried, path)

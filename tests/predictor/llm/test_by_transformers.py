@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ NEW = {"model_type": "novel", "architectures": ["NovelForCausalLM"]}
 
 
 class Done:
-    def __init__(self, stdout: bytes) -> None:
-        self.stdout = stdout
+    def __init__(self, stdout: bytes, returncode: int = 0) -> None:
+        self.stdout, self.returncode = stdout, returncode
 
 
 def replied(monkeypatch: pytest.MonkeyPatch, stdout: bytes) -> None:
@@ -59,12 +60,18 @@ def test_a_child_that_fails_or_answers_nonsense_is_one_sentence(
         count_by_transformers(NEW, "config.json")
 
 
+def test_processor_time_decides_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: Done(b"", returncode=-signal.SIGXCPU))
+    with pytest.raises(DocumentError, match="80 s of processor time"):
+        count_by_transformers(NEW, "config.json")
+
+
 def test_a_child_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     def hangs(*_: Any, **options: Any) -> None:
         raise subprocess.TimeoutExpired("child", options["timeout"])
 
     monkeypatch.setattr(subprocess, "run", hangs)
-    with pytest.raises(DocumentError, match="within 90 s"):
+    with pytest.raises(DocumentError, match="the machine is busy"):
         count_by_transformers(NEW, "config.json")
 
 

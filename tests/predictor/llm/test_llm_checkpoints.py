@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import LlmLoad, memory
 from lab.llm.lm_counts import FORMS
@@ -102,3 +103,18 @@ def weight_bits(quantised: dict[str, Any]) -> float:
 def test_the_cache_has_the_heads_size_that_the_file_says(name: str, values: int) -> None:
     model = from_mapping(form(name), source="config.json", name=name)
     assert model.cached_values(2) - model.cached_values(1) == values
+
+
+@pytest.mark.parametrize(
+    ("named", "more"),
+    [("LlamaForCausalLMEagle3", {}), ("Eagle3DeepseekV2ForCausalLM", {}),
+     ("EagleLlamaForCausalLM", {}), ("LlamaMedusaForCausalLM", {}), ("DeepSeekMTPModel", {}),
+     ("DFlashDraftModel", {}), ("LlamaForCausalLM", {"draft_vocab_size": 32000})],
+)  # fmt: skip
+def test_drafts_and_heads_are_refused_by_their_class_whatever_else_they_say(
+    named: str, more: dict[str, Any]
+) -> None:
+    raw = {**OF_8B, "num_hidden_layers": 1, "architectures": [named], **more}
+    with pytest.raises(DocumentError, match="proposes tokens to another model") as error:
+        from_mapping(raw, source="config.json", name="m")
+    assert "that it assists" in (error.value.hint or "")

@@ -178,3 +178,42 @@ def test_a_sites_price_gives_the_price_of_tokens(
     (found,) = json.loads(capsys.readouterr().out)["predictions"]
     each = found["price_per_million_tokens"]["mid"]
     assert each == pytest.approx(3.6 / 3600 * 1e6 / found["tokens_per_s"]["mid"])
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Return the sentences above the table."""
+    assert run("predict", *arguments) == 0
+    return capsys.readouterr().out.split("\n\n")[1]
+
+
+def test_an_amount_has_its_time_and_says_where_prices_go(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (config, "--batch", 64, "--tokens", "1000,1000", "--platform", "h100-80gb")
+    said = answered(capsys, *arguments, "--amount", "1e9 tokens")
+    assert "1e+09 tokens take" in said
+    assert "price_per_hour" in said
+    assert run("predict", *arguments, "--amount", "500000 requests", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    (row,) = data["predictions"]
+    assert data["tokens"] == 1e9
+    assert row["job_s"]["mid"] == pytest.approx(1e9 / row["tokens_per_s"]["mid"])
+
+
+def test_whether_a_load_fits_at_once_is_said_first(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = ("--parallel", "tensor=2", "--platform", "l40s-48gb", "--tokens", "32000,768")
+    few = answered(capsys, config, *two, "--batch", 4)
+    assert few.startswith("4 requests of 32,768 tokens at once on 2 x l40s-48gb: yes")
+    many = answered(capsys, config, *two, "--batch", 64)
+    assert "64 requests of 32,768 tokens at once on 2 x l40s-48gb: no, " in many
+    assert "at a time" in many
+
+
+def test_a_model_is_not_split_over_slices(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slices = ("--platform", "h100-mig-3g.40gb", "--batch", 16)
+    said = answered(capsys, config, *slices, "--parallel", "tensor=4")
+    assert "no; a program uses one slice" in said
+    replicas = answered(capsys, config, *slices, "--parallel", "data=4")
+    assert "one slice" not in replicas

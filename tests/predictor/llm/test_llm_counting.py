@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from berth.pilot.errors import UsageError
+from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import LlmLoad, memory
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import get_unit, unit_named, units
@@ -121,3 +123,38 @@ def test_the_features_are_those_of_table_6_3() -> None:
     assert tuple(hardware) == thesis_features.HARDWARE_FEATURES
     assert (hardware["CM"], hardware["SMS"], hardware["WS"]) == (8, 108, 32)
     assert math.isnan(thesis_features.hardware_features(unit_named("mi250-128gb"))["CM"])
+
+
+def test_prompts_are_processed_in_chunks() -> None:
+    found = [
+        memory(models()[LLAMA3], LlmLoad(1, 131_072, 128, chunk_tokens=chunk)).activations
+        for chunk in (2_048, 8_192, 131_072)
+    ]
+    logits = models()[LLAMA3].vocabulary * 4
+    assert [(value - logits) / (found[0] - logits) for value in found] == pytest.approx([1, 4, 64])
+
+
+GEMMA = {
+    "model_type": "gemma3_text", "head_dim": 128, "hidden_size": 5376, "intermediate_size": 21504,
+    "num_attention_heads": 32, "num_hidden_layers": 62, "num_key_value_heads": 16,
+    "sliding_window": 1024, "torch_dtype": "bfloat16",
+}  # fmt: skip
+HYBRID = {
+    "model_type": "qwen3_5_text", "hidden_size": 5120, "intermediate_size": 17408,
+    "num_hidden_layers": 64, "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256,
+    "full_attention_interval": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16,
+    "linear_num_value_heads": 48, "linear_value_head_dim": 128, "vocab_size": 248320,
+    "attn_output_gate": True, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "load", "runs_in_gib"),
+    [(HYBRID, LlmLoad(1, 262_000, 144, 8), 47),
+     (GEMMA, LlmLoad(1, 130_944, 128, 4, chunk_tokens=2_048), 27)],
+)  # fmt: skip
+def test_long_prompts_of_windows_and_hybrids_take_what_they_take_in_runtimes(
+    config: dict[str, Any], load: LlmLoad, runs_in_gib: float
+) -> None:
+    peak = memory(from_mapping(config, source="config.json", name="m"), load).peak
+    assert peak.mid / 2**30 == pytest.approx(runs_in_gib, rel=0.05)

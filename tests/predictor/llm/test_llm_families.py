@@ -10,6 +10,7 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping, read_config
+from berth.predictor.families.language_model.weights import product_bits
 
 DENSE: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
@@ -240,3 +241,39 @@ def test_code_that_a_configuration_points_to_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(raw))
     assert read_config(tmp_path / "config.json").parameters == read(DENSE).parameters
     assert not mark.exists()
+
+
+def test_mlx_quantises_the_embeddings_too() -> None:
+    mlx = read({**DENSE, "quantization": {"group_size": 64, "bits": 4, "lm_head": {"bits": 8}}})
+    assert (mlx.weight_bits, mlx.compute_bits, mlx.end_bits) == pytest.approx((4.5, 16, 4.5))
+    with pytest.raises(DocumentError, match="MLX"):
+        read({**DENSE, "quantization": {"bits": 4}})
+
+
+@pytest.mark.parametrize(
+    ("isa", "server", "bits"),
+    [("sm_100", "trtllm", 8), ("sm_103", "sglang", 8), ("sm_100", "vllm", 16),
+     ("sm_90", "trtllm", 16), ("gfx950", "vllm", 16)],
+)  # fmt: skip
+def test_mxfp4_has_8_bit_activations_where_accelerator_and_server_do(
+    isa: str, server: str, bits: int
+) -> None:
+    assert product_bits("mxfp4", 16, isa, server) == bits
+
+
+def test_4_bits_are_weights_alone_where_the_accelerator_has_no_units_of_4() -> None:
+    assert [product_bits("", 4, isa, "vllm") for isa in ("sm_90", "sm_100", "gfx950")] == [16, 4, 4]
+    assert product_bits("", 8, "sm_80", "vllm") == 8
+
+
+def test_the_format_of_experts_alone_counts() -> None:
+    mixture = {
+        "model_type": "mixtral",
+        "torch_dtype": "bfloat16",
+        "quantization_config": {"quant_method": "fp8"},
+    }
+    fp4 = read({**mixture, "expert_dtype": "fp4"})
+    assert 4.25 < fp4.weight_bits < 5 < read(mixture).weight_bits
+    assert fp4.compute_bits == 8
+    with pytest.raises(DocumentError, match="fp3"):
+        read({**mixture, "expert_dtype": "fp3"})
