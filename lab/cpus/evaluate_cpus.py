@@ -7,18 +7,21 @@ Nothing is fitted on the CPUs or programs that are predicted:
 - *published score*: what somebody published of the CPU; it contains the program itself, as a
   published score may;
 - *score of other programs*: the same, computed without the program that is predicted;
-- *no score*: both CPUs' scores are estimated from the other twelve CPUs (core, clock, year).
+- *no score*: both CPUs' scores are estimated without what was measured of them, from the other
+  twelve CPUs, a public list of another kind of programs and vendors' statements
+  (``core_scores``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.pilot.documents import write_json
 from berth.pilot.native import runtime_of
 from berth.pilot.platform import CoreScore
 from berth.pilot.profile import Invocation, Measurement, Profile, Provenance, Quality, RunsOn
@@ -27,8 +30,9 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Allocation
-from berth.predictor.hardware.core_speed import estimated_score
-from berth.predictor.hardware.processor import Processor, cores, processors
+from berth.predictor.hardware.core_speed import SCORE_TABLE, processor_score
+from berth.predictor.hardware.processor import processors
+from lab.cpus.core_scores import scores_without
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -158,8 +162,8 @@ def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:
         return CoreScore(integer=parts[0], floating_point=parts[1], source="the other programs")
 
     def none(reference: int, cpu: int, _: int) -> CoreScore:
-        left_out = {data.cpus[reference], data.cpus[cpu]}
-        return unscored(processors()[data.cpus[cpu]], left_out)
+        left_out = sorted({data.cpus[reference], data.cpus[cpu]})
+        return scores_without(*left_out).of(processors()[data.cpus[cpu]])
 
     return {
         "Berth, published score": lambda *_: None,
@@ -168,20 +172,14 @@ def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:
     }
 
 
-def unscored(processor: Processor, without: Collection[str]) -> CoreScore:
-    """Return the score that Berth would estimate if the CPUs ``without`` had none."""
-    others = [p for p in processors().values() if p.name not in without]
-    return estimated_score(cores()[processor.core], processor.boost_hz, others)
-
-
 def baselines(data: CpuPrograms) -> Mapping[str, Guess]:
     """Return the plain methods that Berth must beat."""
     own = np.log(data.seconds)[:, None, :]
     truth = np.log(data.seconds)[None]
     change = truth - own
     count = len(data.programs)
-    scores = [processors()[cpu].score for cpu in data.cpus]
-    speed = np.log([[s.floating_point, s.integer] for s in scores if s is not None])
+    scores = [processor_score(processors()[cpu]) for cpu in data.cpus]
+    speed = np.log([[s.floating_point, s.integer] for s in scores])
     published = speed[:, data.integer.astype(int)]
     clock = np.log(data.clock_hz)
     return {
@@ -194,6 +192,13 @@ def baselines(data: CpuPrograms) -> Mapping[str, Guess]:
             own + (change.sum(axis=2, keepdims=True) - change) / (count - 1)
         ),
     }
+
+
+def train(options: Options) -> str:
+    """Write the table of scores, ``core_scores.json``, to the folder of ``--train``."""
+    table = scores_without()
+    write_json(options.bundle / SCORE_TABLE.name, table)
+    return f"{len(table.cores)} cores; {len(table.measured)} models were measured"
 
 
 def evaluate(_: Options) -> Report:

@@ -54,7 +54,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "cpus": Experiment(
         "lab.cpus.evaluate_cpus",
         "whole programs on one core of CPUs that they never ran on, beside plain baselines",
-        "1 min",
+        "1 min", "the scores of cores",
     ),
     "unseen-gpus": Experiment(
         "lab.kernels.unseen_gpus",

@@ -66,8 +66,8 @@ def devices_table(devices: Sequence[DataSheet]) -> Table[DataSheet]:
 
 def _score(processor: Processor, kind: str) -> str:
     """Return a core's score; with ``~`` where it is estimated from other models."""
-    mark = "" if processor.score else "~"
-    return f"{mark}{getattr(processor_score(processor), kind):.3g}"
+    score = processor_score(processor)
+    return f"{'~' if score.deviation else ''}{getattr(score, kind):.3g}"
 
 
 PROCESSORS: tuple[Column[Processor], ...] = (
@@ -78,10 +78,10 @@ PROCESSORS: tuple[Column[Processor], ...] = (
            lambda rate: f"{rate / 1e9:.2f}", "Hz"),
     Column("GB/s", "bytes_per_s", lambda processor: processor.bytes_per_s,
            lambda rate: f"{rate / 1e9:.4g}", "1/s"),
-    Column("Integer", "integer_score", lambda processor: processor.integer_score,
+    Column("Integer", "integer_score", lambda processor: processor_score(processor).integer,
            words=lambda processor: _score(processor, "integer"), kind=float),
     Column("Floating point", "floating_point_score",
-           lambda processor: processor.floating_point_score,
+           lambda processor: processor_score(processor).floating_point,
            words=lambda processor: _score(processor, "floating_point"), kind=float),
     Column("Model", "model", lambda processor: processor.model),
     Column("Source", "source", lambda processor: processor.source, is_wide=True),

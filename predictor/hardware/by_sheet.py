@@ -19,10 +19,15 @@ from berth.pilot.platform import (
     SignatureSource,
 )
 from berth.pilot.profile import Target
-from berth.predictor.hardware.catalogue import device_of, find, platform_named
+from berth.predictor.hardware.catalogue import device_of, find, nearest, platform_named
 from berth.predictor.hardware.device import SHEET, DataSheet
 from berth.predictor.hardware.mig.slices import derived
-from berth.predictor.hardware.processor import Processor, cores, find_processor
+from berth.predictor.hardware.processor import Processor, cores
+from berth.predictor.hardware.processor_names import (
+    find_processor,
+    known_processor,
+    nearest_processors,
+)
 from berth.predictor.hardware.unit import SUSTAINED_SHARE, whole
 
 _L1_BYTES_PER_CLOCK = {"cuda": 128, "hip": 64}
@@ -38,8 +43,8 @@ _SOCKET_MEMORY_BYTES = 256e9
 """Assumed main memory of a socket, which no data sheet of a CPU has."""
 _CPU_SUSTAINED = 0.75
 """Share of a CPU's peak bandwidth that STREAM reaches."""
-_CORE_BYTES_PER_CYCLE = {"l1": 64, "l2": 32, "l3": 10, "dram": 4}
-"""Bytes per cycle of the highest clock that one core moves from and to a level of its memory."""
+_CORE_BYTES_PER_CYCLE = {"l1": 64, "l2": 32, "l3": 10}
+"""Bytes per cycle of the highest clock that one core moves from and to a level of cache."""
 
 
 def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
@@ -54,10 +59,19 @@ def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
         return known[name]
     if (slice_ := derived(name, known)) is not None:
         return slice_
-    device, processor = find(name), find_processor(name)
-    if device is None and processor is not None:
-        return platform_of_processor(processor)
-    if device is None or any(
+    device = find(name)
+    if device is None:
+        try:
+            return platform_named(name, known)
+        except UsageError as error:
+            if (processor := known_processor(name)) is not None:
+                return platform_of_processor(processor)
+            near = nearest(name) or nearest_processors(name)
+            if not near or error.hint is None or not error.hint.startswith("`"):
+                raise
+            hint = f"did you mean {' or '.join(near)}? {error.hint}"
+            raise UsageError(error.message, hint=hint) from None
+    if any(
         platform.kind is PlatformKind.GPU and device_of(platform) == device
         for platform in known.values()
     ):
@@ -127,6 +141,8 @@ def platform_of_processor(
     """
     core, clock = cores()[processor.core], processor.boost_hz
     count = sockets * processor.cores
+    is_listed = find_processor(processor.model) is not None
+    sheet = "its data sheet" if is_listed else "that of a typical model with its core"
     flops = clock * (processor.vector_bits or core.vector_bits) / 64 * 2 * core.fma_units
     bandwidth = sockets * _CPU_SUSTAINED * processor.bytes_per_s
     capacities = {
@@ -136,13 +152,15 @@ def platform_of_processor(
         "dram": sockets * _SOCKET_MEMORY_BYTES,
     }
     rates = {level: clock * per_cycle for level, per_cycle in _CORE_BYTES_PER_CYCLE.items()}
+    rates["dram"] = core.bytes_per_s
+    rates["l3"] = max(rates["l3"], rates["dram"])
     return Platform(
         schema="berth.platform/1",
         name=processor.name,
         kind=PlatformKind.CPU,
-        description=f"{sockets} x {processor.model} by its data sheet; its memory was assumed",
+        description=f"{sockets} x {processor.model} by {sheet}; its memory was assumed",
         architecture=core.architecture,
-        instruction_sets=(processor.instruction_set,),
+        instruction_sets=(processor.instruction_set,) if processor.instruction_set else (),
         processor=processor.model,
         cores=count,
         memory_bytes=capacities["dram"],
@@ -181,7 +199,7 @@ def like(
     """
     if sockets is None:
         base = place_named(model, known)
-    elif model not in known and (processor := find_processor(model)) is not None:
+    elif model not in known and (processor := known_processor(model)) is not None:
         base = platform_of_processor(processor, sockets=sockets)
     else:
         raise UsageError(

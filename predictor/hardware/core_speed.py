@@ -1,44 +1,50 @@
-"""How fast one core of a platform runs whole programs: measured, published, or by its generation.
+"""How fast one core of a platform runs whole programs: measured, published, or by its core.
 
 The speed of a core is known, most reliable first, from
 
-- ``signature.core_score`` of the platform file;
-- the score of its processor model in the catalogue (``processors.json``);
-- the scores of other models of the same core, in proportion to the clock;
-- the trend of scores per clock over the years, where no model of that core has a score;
-- Berth's own benchmark kernels, where nobody says which processor it is (virtual machines).
+- ``signature.core_score`` of the platform file (a site's own measurement);
+- the measured score of its processor model (``core_scores.json``);
+- the estimate of its microarchitecture, at the clock of the model or of its product line;
+- Berth's own benchmark kernels, before the last where the name tells neither model nor clock
+  (virtual machines), and where it tells nothing.
 
 ``deviation`` is the standard error of the log of the speed. ``python -m lab cpus`` prints the
-errors that the constants of this module come from: each scored model is estimated without its own
-score.
+errors with each scored model left out; ``lab/cpus/core_scores.py`` derives the estimates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from functools import lru_cache
-from statistics import fmean, linear_regression, median
+from functools import cache, lru_cache
+from pathlib import Path
+from statistics import fmean
 
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
 from berth.pilot.platform import CoreScore, Platform, Signature
+from berth.pilot.profile import Name, Positive
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.processor import (
-    Microarchitecture,
-    Processor,
-    core_named,
-    cores,
+from berth.predictor.hardware.processor import Processor
+from berth.predictor.hardware.processor_names import (
     find_processor,
+    known_processor,
     nearest_processors,
-    processors,
     simplified_model,
     tells_only_core,
 )
 
-SAME_CORE_DEVIATION = 0.12
-"""Standard error of the log speed of a core that other scored models have: clocks under load,
+SCORE_TABLE = Path(__file__).with_name("core_scores.json")
+AT_HZ = 3e9
+"""Clock of the scores of cores in the table."""
+CLOCK_EXPONENT = 0.85
+"""A core's speed grows with this power of its clock: main memory does not get faster with it. By
+two Xeons of nearly one core at 1.7 and 3.3 GHz it is 0.8."""
+MODEL_DEVIATION = 0.08
+"""Standard error of a model's log speed around that of its core at its clock: clocks under load,
 caches and memory differ."""
-TREND_DEVIATION = 0.23
-"""The same by the trend of scores per clock over the years."""
+UNLISTED_DEVIATION = 0.08
+"""The same by a clock that is only usual in the product line."""
 BENCHMARK_DEVIATION = 0.2
 """Standard error of the log ratio of core speeds by Berth's own benchmark kernels."""
 LEAST_COMMON_KERNELS = 8
@@ -48,6 +54,60 @@ MOST_BESIDE_CLOCK = math.log(4.0)
 are of a machine that did other work."""
 BENCHMARKED_PLATFORM = "epyc-genoa-vm"
 """Shipped platform with benchmark kernels and a score, which others are compared with."""
+
+
+class ScoredModel(Document):
+    """What was measured of one core of a processor model."""
+
+    name: Name
+    integer: Positive
+    floating_point: Positive
+
+
+class ScoredCore(ScoredModel):
+    """What is estimated of a microarchitecture at ``AT_HZ``."""
+
+    deviation: Positive
+    """Standard error of the log of both."""
+
+
+class CoreScores(Document):
+    """The content of ``core_scores.json``: speeds relative to one core of an EPYC 7742."""
+
+    schema_: str = Field(alias="schema")
+    source: str
+    measured: tuple[ScoredModel, ...]
+    cores: tuple[ScoredCore, ...]
+
+    def of(self, processor: Processor) -> CoreScore:
+        """Return the speed of one core of a processor, measured or estimated."""
+        listed = find_processor(processor.model) is not None
+        known = next((m for m in self.measured if listed and m.name == processor.name), None)
+        if known is not None:
+            return CoreScore(
+                integer=known.integer, floating_point=known.floating_point, source=self.source
+            )
+        core = next(c for c in self.cores if c.name == processor.core)
+        faster = (processor.boost_hz / AT_HZ) ** CLOCK_EXPONENT
+        return CoreScore(
+            integer=core.integer * faster,
+            floating_point=core.floating_point * faster,
+            source=f"estimated for the core {core.name} at {processor.boost_hz / 1e9:.2f} GHz",
+            deviation=math.hypot(
+                core.deviation, MODEL_DEVIATION, 0.0 if listed else UNLISTED_DEVIATION
+            ),
+        )
+
+
+@cache
+def core_scores() -> CoreScores:
+    """Return the shipped scores."""
+    return read_json(SCORE_TABLE, CoreScores)
+
+
+def processor_score(processor: Processor) -> CoreScore:
+    """Return the speed of one core of a processor model, measured or estimated."""
+    return core_scores().of(processor)
 
 
 def core_score(platform: Platform) -> CoreScore | None:
@@ -115,59 +175,5 @@ def _benchmarked(signature: Signature) -> CoreScore | None:
 @lru_cache(maxsize=1024)
 def _catalogued(name: str) -> CoreScore | None:
     """Return the speed of one core of the processor with this name; None: an unknown name."""
-    processor = find_processor(name)
-    if processor is not None:
-        return processor_score(processor)
-    core = core_named(name)
-    if core is None:
-        return None
-    of_core = [p.boost_hz for p in processors().values() if p.core == core.name]
-    return estimated_score(core, median(of_core), processors().values())
-
-
-def processor_score(processor: Processor) -> CoreScore:
-    """Return the speed of one core of a processor model, published or estimated."""
-    core = cores()[processor.core]
-    return processor.score or estimated_score(core, processor.boost_hz, processors().values())
-
-
-def estimated_score(
-    core: Microarchitecture, boost_hz: float, among: Collection[Processor]
-) -> CoreScore:
-    """Return the speed of a core at a clock, from the scores of the processor models ``among``."""
-    scored = [(p, score) for p in among if (score := p.score) is not None]
-    same = [(p, score) for p, score in scored if p.core == core.name]
-    if same:
-        integer, floating = (
-            fmean(math.log(value(score) / p.boost_hz) for p, score in same) for value in _PARTS
-        )
-        return _score(core, boost_hz, integer, floating, SAME_CORE_DEVIATION)
-    years = [float(cores()[p.core].year) for p, _ in scored]
-    trends = []
-    for value in _PARTS:
-        per_clock = [math.log(value(score) / p.boost_hz) for p, score in scored]
-        slope, level = linear_regression(years, per_clock)
-        trends.append(float(level + slope * core.year))
-    return _score(core, boost_hz, trends[0], trends[1], TREND_DEVIATION)
-
-
-def _integer(score: CoreScore) -> float:
-    return score.integer
-
-
-def _floating_point(score: CoreScore) -> float:
-    return score.floating_point
-
-
-_PARTS: tuple[Callable[[CoreScore], float], ...] = (_integer, _floating_point)
-
-
-def _score(
-    core: Microarchitecture, boost_hz: float, integer: float, floating: float, deviation: float
-) -> CoreScore:
-    return CoreScore(
-        integer=boost_hz * math.exp(integer),
-        floating_point=boost_hz * math.exp(floating),
-        source=f"estimated for the core {core.name} at {boost_hz / 1e9:.2f} GHz",
-        deviation=deviation,
-    )
+    processor = known_processor(name)
+    return None if processor is None else processor_score(processor)

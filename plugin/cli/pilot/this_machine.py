@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from berth.pilot.errors import UsageError
 from berth.pilot.host import cpu_model, topology
 from berth.pilot.platform import Platform, PlatformKind
-from berth.predictor.hardware.processor import may_be_same_processor
+from berth.predictor.hardware.processor_names import may_be_same_processor
 
 
 def platform_of_this_machine(platforms: Mapping[str, Platform]) -> str | None:

@@ -12,12 +12,12 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.report.of_platform import devices_table, platforms_table, processors_table
 from berth.predictor.hardware import platforms as known
-from berth.predictor.hardware.by_sheet import like
+from berth.predictor.hardware.by_sheet import like, place_named
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
 from berth.predictor.hardware.core_speed import core_speed_doubt
-from berth.predictor.hardware.processor import find_processor, get_processor
 from berth.predictor.hardware.processor import processors as every_processor
+from berth.predictor.hardware.processor_names import get_processor, known_processor
 
 _FOLDER = click.option(
     "--platforms",
@@ -78,10 +78,8 @@ def show(name: str, folder: Path | None) -> None:
     try:
         document: Document = platform_named(name, platforms)
     except UsageError:
-        sheet = find(name) or find_processor(name)
-        if sheet is None:
-            raise
-        document = sheet
+        sheet = find(name) or known_processor(name)
+        document = place_named(name, platforms) if sheet is None else sheet
     click.echo(to_json(document), nl=False)
 
 

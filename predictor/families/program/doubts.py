@@ -6,7 +6,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.amdahl import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Allocation
-from berth.predictor.hardware.processor import may_be_same_processor
+from berth.predictor.hardware.processor_names import may_be_same_processor
 
 LEAST_BUSY = 0.5
 """Average number of busy cores below which a program is considered to be mostly waiting."""
