@@ -243,9 +243,18 @@ def slices_suit(case: Prospect) -> Exclusion | None:
 
 
 def translates(case: Prospect) -> Exclusion | None:
-    """Exclude a candidate that lacks the cores, GPUs or nodes for the request."""
+    """Exclude a candidate that lacks the cores, GPUs or nodes for the request, or that would give
+    the job fewer cores than it asked for and the program is known to run with.
+    """
     if isinstance(case.resources, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, case.resources)
+    held, least = case.resources.cores, case.forecast.least_cores
+    if held < min(case.request.resources.cores, least) and not case.candidate.is_gpu:
+        return Exclusion(
+            Code.TOO_FEW_RESOURCES,
+            f"the program ran with {least} threads, and nothing says that it runs with {held} "
+            f"core{'s' * (held > 1)}",
+        )
     return None
 
 

@@ -74,6 +74,8 @@ class FamilyForecast:
     """Change of time and memory with the number of nodes; None: unknown."""
     fails_on: Mapping[str, str] = field(default_factory=dict)
     """Platforms where the workload's jobs fail, each with a sentence that says so."""
+    least_cores: int = 1
+    """Fewest cores that the workload is known to run with, or that it may need."""
 
 
 @dataclass(frozen=True, slots=True)

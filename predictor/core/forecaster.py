@@ -110,6 +110,7 @@ class Forecaster:
             unit=WorkUnit.STEP if unit is WorkUnit.EPOCH else unit,
             families=tuple(family.name for family, answer in answers if answer.curves),
             sources={name: sources[name] for name in asked},
+            least_cores=max((a.least_cores for _, a in answers), default=1),
             fails_on=next((a.fails_on for _, a in answers if a.fails_on), {}),
             ran_on=_ran_on(question),
             nodes=next((a.nodes for _, a in answers if a.nodes is not None), None),

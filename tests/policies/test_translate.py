@@ -6,9 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_builders import GIB, cpu, gpu, request, translated
+from policy_builders import (
+    GIB,
+    cpu,
+    curve,
+    decided,
+    forecast,
+    gpu,
+    ranked_as,
+    request,
+    states,
+    translated,
+)
 
-from berth.policies import Candidate, Resources, Translation
+from berth.policies import Candidate, PolicySettings, Resources, Translation
+from berth.policies.codes import Code
 from berth.policies.values import Demands
 
 
@@ -138,3 +150,23 @@ def test_more_tasks_per_node_than_tasks_keep_the_job_where_tasks_are_kept() -> N
     kept = "you asked for 40 tasks per node and 4 in all"
     assert translated(asked, cpu(cores_per_node=40)) == kept
     assert translated(asked, gpu()) == Resources(1, 1, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("threads", "tasks", "max_cores", "fits"),
+    [(2, 2, 1, False), (1, 2, 1, True), (2, 1, 1, True), (8, 8, 2, False), (4, 8, 4, True)],
+)
+def test_a_program_gets_no_fewer_cores_than_it_is_known_to_run_with(
+    threads: int, tasks: int, max_cores: int, fits: bool
+) -> None:
+    """A program that was told to start two threads may refuse to run on one core."""
+    small = cpu(translation=rule(max_cores=max_cores, keep_tasks=False))
+    known = forecast(curve("cpu", 100.0), threads=threads, least_cores=threads)
+    decision = decided(
+        request(tasks=tasks), (small,), known, now=states(small), settings=PolicySettings()
+    )
+    found = ranked_as(decision, "cpu")
+    assert (found.code == Code.TOO_FEW_RESOURCES) is not fits
+    if not fits:
+        assert found.excluded is not None
+        assert f"ran with {threads} threads" in found.excluded

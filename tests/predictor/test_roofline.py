@@ -13,7 +13,7 @@ from toy_profiles import profile
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile, ScalingPoint
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.amdahl import ThreadScaling
+from berth.predictor.families.program.amdahl import ThreadScaling, least_cores
 from berth.predictor.families.program.roofline import thread_scaling, times, traffic_bytes
 from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
@@ -182,6 +182,16 @@ def test_a_program_that_kept_one_core_busy_loses_nothing_on_one_core() -> None:
     ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": 10.0})
     found = times(work_of(ran), table, ThreadScaling.of(ran))
     assert found.total[0] <= 1.01 * found.total[1]
+
+
+def test_the_fewest_cores_are_those_of_runs_that_worked() -> None:
+    two = profile(threads=2, runtime_s=10.0)
+    follows = two.runs_on.model_copy(update={"follows_shape": True})
+    swept = (ScalingPoint(threads=1, runtime_s=18.0), ScalingPoint(threads=2, runtime_s=10.0))
+    assert least_cores(two) == 2
+    assert least_cores(profile()) == 1
+    for change in ({"one_thread_s": 18.0}, {"runs_on": follows}, {"scaling": swept}):
+        assert least_cores(two.model_copy(update=change)) == 1
 
 
 @pytest.mark.parametrize("name", ["instructions", "loads", "llc_load_misses"])

@@ -127,6 +127,14 @@ def cores_used(profile: Profile) -> int:
     return max(declared, math.ceil((busy_cores(profile, None) or 0.0) - HELPERS))
 
 
+def least_cores(profile: Profile) -> int:
+    """Return the fewest cores on which a program is known to run: those of its threads, unless it
+    ran with fewer or starts as many as it is given."""
+    if profile.one_thread_s is not None or profile.runs_on.follows_shape:
+        return 1
+    return min([profile.runs_on.threads, *(point.threads for point in profile.scaling)])
+
+
 def run_s(profile: Profile) -> float | None:
     """Return a profile's run time in seconds, minus waits for a processor (run queue); None:
     unknown."""

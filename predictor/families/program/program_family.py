@@ -10,6 +10,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
 from berth.predictor.core.workload import Workload
+from berth.predictor.families.program.amdahl import least_cores
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.explain import explain
 from berth.predictor.families.program.node_runs import one_node
@@ -59,7 +60,7 @@ class ProgramFamily:
         scaling = scaling_of(
             profile, question.platforms, {name: speedup.mid for name, speedup in speedups.items()}
         )
-        return replace(answer, nodes=scaling)
+        return replace(answer, nodes=scaling, least_cores=least_cores(profile))
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the effect of each group of counters on the program's time on one platform.
