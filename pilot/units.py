@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from berth.pilot.errors import UsageError
 
@@ -101,6 +102,11 @@ def format_elapsed(seconds: float) -> str:
 def format_ended(seconds: float) -> str:
     """Return how long after its start a job ended, as text: ``after 7 s``, ``within 1 s`` for 0."""
     return "within 1 s" if seconds == 0 else f"after {format_seconds(seconds)}"
+
+
+def format_moment(unix_s: float) -> str:
+    """Return a Unix time as text in local time with its zone: ``"2026-11-29 05:17 UTC"``."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(unix_s))
 
 
 def format_count(value: float) -> str:

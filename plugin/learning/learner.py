@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.progress import is_shown, report, steps
+from berth.pilot.units import format_moment
 from berth.plugin.learning.counted import COUNTED, LearningUse, looked_at
 from berth.plugin.learning.scope import EVERYBODY, LearningScope, Scopes, StoreReader
 from berth.plugin.store.learning import LOOKED_BACK_S
@@ -203,7 +204,7 @@ def sentence(change: DetectedChange) -> str:
     """Return one change of run times as a sentence."""
     kind = "platform" if change.is_platform else "workload"
     way = "longer" if change.slower else "shorter"
-    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(change.since_s))
+    moment = format_moment(change.since_s)
     return (
         f"{kind} {change.name}: jobs take clearly {way} than before since {moment} (noticed after "
         f"{change.jobs} jobs); what was learnt before counts less"

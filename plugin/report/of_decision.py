@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
+from berth.pilot.units import counted, format_bytes, format_elapsed, format_moment, format_seconds
 from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
 from berth.plugin.store import DecisionRecord, PlacedRun, Store
@@ -41,11 +40,6 @@ def makespan_text(makespan: Mapping[str, Any] | None) -> str:
         f"{makespan['tasks']} tasks, {makespan['at_once']} at a time{waits}: "
         f"{format_seconds(makespan['seconds'])}"
     )
-
-
-def moment(unix_s: float) -> str:
-    """Return a Unix time as text: local date and time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
 
 
 def _predicted_s(decision: DecidedJob) -> float | None:
@@ -84,13 +78,9 @@ def _ran(decision: DecidedJob) -> str | None:
     return f"{text} ({len(_ran_s(decision))} of {len(ended)})" if len(ended) > 1 else text
 
 
-def _short_moment(unix_s: float) -> str:
-    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
-
-
 DECISIONS: tuple[Column[DecidedJob], ...] = (
     Column("ID", "id", lambda d: d.record.id, in_brief=True),
-    Column("Time", "time_s", lambda d: d.record.time_s, _short_moment, "s", in_brief=True),
+    Column("Time", "time_s", lambda d: d.record.time_s, format_moment, "s", in_brief=True),
     Column("User", "user", lambda d: d.record.user, in_brief=True),
     Column("Workload", "workload", lambda d: d.record.workload, in_brief=True),
     Column("Mode", "mode", lambda d: d.record.mode),
@@ -124,6 +114,23 @@ def _queue(decision: DecidedJob) -> str | None:
     return ran_in or decision.record.queue
 
 
+def _cores_used(decision: DecidedJob) -> float | None:
+    """Return the mean number of busy cores of the job's first run; None: not recorded."""
+    run = decision.outcomes[0] if decision.outcomes else None
+    if run is None or run.cpu_time_s is None or run.elapsed_s <= 0:
+        return None
+    return run.cpu_time_s / run.elapsed_s
+
+
+def _of_cores(decision: DecidedJob) -> str | None:
+    used = _cores_used(decision)
+    return None if used is None else f"{used:.1f} of {decision.outcomes[0].cores or '?'}"
+
+
+def _peak_bytes(decision: DecidedJob) -> int | None:
+    return max((run.peak_bytes for run in decision.outcomes if run.peak_bytes), default=None)
+
+
 def _answer_text(decision: DecidedJob) -> str:
     record = decision.record
     if record.action == "edit":
@@ -142,7 +149,9 @@ LISTED: tuple[Column[DecidedJob], ...] = (
     Column("Workload", "workload", lambda d: d.record.workload),
     seconds("Predicted", "predicted_s", _predicted_s),
     Column("Ran", "ran_s", _median_s, unit="s", words=_ran),
-    Column("Submitted", "time_s", lambda d: d.record.time_s, _short_moment, "s"),
+    Column("Cores used", "cores_used", _cores_used, kind=float, words=_of_cores),
+    Column("Peak memory", "peak_bytes", _peak_bytes, format_bytes, "bytes"),
+    Column("Submitted", "time_s", lambda d: d.record.time_s, format_moment, "s"),
 )
 """The columns of the page's list of jobs."""
 
@@ -235,7 +244,7 @@ def candidates_table(record: DecisionRecord) -> Table[Alternative]:
 
 def heading(record: DecisionRecord) -> str:
     """Return a decision's heading: id, time, host and mode."""
-    return f"{record.id}  {moment(record.time_s)}  {record.host}  mode {record.mode}"
+    return f"{record.id}  {format_moment(record.time_s)}  {record.host}  mode {record.mode}"
 
 
 def _asked(record: DecisionRecord, request: Mapping[str, Any]) -> str:

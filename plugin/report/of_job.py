@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from berth.pilot.units import format_bytes, format_elapsed, format_ended, format_seconds
+from berth.pilot.units import (
+    format_bytes,
+    format_elapsed,
+    format_ended,
+    format_moment,
+    format_seconds,
+)
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.disagreements import by_trust, value_text
 from berth.plugin.pictures.charts import TimeBar, ranked_times
@@ -34,10 +40,6 @@ def _starts_s(job: KnownJob) -> float | None:
     return job.expected.mid_s if is_known and job.expected is not None else None
 
 
-def _start_text(unix_s: float) -> str:
-    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
-
-
 def _state(job: KnownJob) -> str | None:
     told = job.now or job.outcome
     return None if told is None else told.state
@@ -55,7 +57,7 @@ JOBS: tuple[Column[KnownJob], ...] = (
     Column("Queue", "queue", _queue),
     Column("Code", "code", lambda job: None if job.decision is None else job.decision.code),
     seconds("Predicted", "predicted_s", lambda job: job.there and job.there.runtime_s[1]),
-    Column("Starts", "starts_s", _starts_s, _start_text, "s"),
+    Column("Starts", "starts_s", _starts_s, format_moment, "s"),
     Column("Waits for", "waits_for", lambda job: job.now and job.now.waits_for),
 )
 """The columns of a table of jobs, as in squeue."""
@@ -87,7 +89,7 @@ def job_report(
     asked = asked_and_answered(decision)
     facts = [*asked.facts, ("decision", " ".join(heading(record).split()))]
     job_id = outcomes[0].job_id if outcomes else job.job if job is not None else None
-    whose = f"{record.user}, {_start_text(record.time_s)}"
+    whose = f"{record.user}, {format_moment(record.time_s)}"
     title = f"Job {job_id} ({whose})" if job_id else f"Decision {record.id} ({whose})"
     return Report(title, record.reason, [*parts, replace(asked, facts=facts)])
 
@@ -145,7 +147,7 @@ def _standing(job: KnownJob) -> str:
     if now is not None and now.state == "pending":
         start = "the scheduler gives no estimate of its start"
         if now.start_s is not None:
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.start_s))
+            moment = format_moment(now.start_s)
             wait_s = max(0.0, now.start_s - time.time())
             start = f"expected to start {moment} (in {format_seconds(wait_s)}), by the scheduler"
         waits = now.waits_for or "what the scheduler does not say"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from berth.pilot.errors import BerthError
-from berth.pilot.units import counted
+from berth.pilot.units import counted, format_moment
 from berth.plugin.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.report.of_gain import GROUNDS, gain_part
@@ -93,7 +93,7 @@ def overview_report(
             lead = f"Berth does not run here, so no job is changed (mode {site.mode.value}): "
             lead += f"{error.message}."
     if stopped_s is not None:
-        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stopped_s))
+        at = format_moment(stopped_s)
         lead = f"Berth is stopped since {at}: {site.daemon.kill_switch} exists, no job is changed."
 
     def of_figures(name: str) -> Callable[[], Part]:

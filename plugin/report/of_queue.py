@@ -163,7 +163,7 @@ def start_text(foreseen: Foreseen, k: int) -> str | None:
         "?" if end is None else time.strftime("%m-%d %H:%M", time.localtime(end))
         for end in _start_s(foreseen, k)
     )
-    return f"{mid} ({low}..{high})"
+    return f"{mid} ({low}..{high}) {time.strftime('%Z')}"
 
 
 def queue_data(live: Live) -> dict[str, object]:

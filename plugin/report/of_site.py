@@ -55,19 +55,37 @@ _ACTED_ON = "programs are placed there"
 _NOT_ACTED_ON = "programs are not placed there: guesses only"
 
 
-def site_report(
+def report_of(site: Site, parts: Sequence[Part]) -> Report:
+    """Return the report of a site from its sections."""
+    return Report(
+        f"Site {site.name}",
+        f"Mode {site.mode.value}, policy {site.policy.objective}, {site.source}.",
+        parts,
+    )
+
+
+def setup_parts(site: Site, findings: Sequence[Finding]) -> list[Part]:
+    """Return the sections on the site file, the calibration and the doctor's findings."""
+    places = [Table("Places that jobs may be sent to", _PLACES, site.candidates)]
+    return [
+        Part("Places", tables=places),
+        part("How far it is calibrated", lambda: _calibrated(site)),
+        *([_sound(findings)] if findings else []),
+    ]
+
+
+def figure_parts(
     site: Site,
     store: Callable[[], Store],
-    findings: Sequence[Finding],
     *,
     days: float = DAYS,
     pictures: bool = True,
     newest: Callable[[], NewestJobs] | None = None,
-) -> Report:
-    """Return the report of the last days; parts whose data cannot be read are left out.
+) -> list[Part]:
+    """Return the sections with the figures of the last days; one whose data cannot be read says so.
 
     ``store`` opens the store, and may raise BerthError. ``newest``: returns the evaluation of the
-    newest jobs, where it is cached. Without ``pictures`` the report takes half the time.
+    newest jobs, where it is made already. Without ``pictures`` they take half the time.
     """
     now_s = time.time()
     since_s = now_s - days * DAY_S
@@ -80,25 +98,13 @@ def site_report(
         return NewestJobs(store())
 
     last = f"last {days:g} days"
-    return Report(
-        f"Site {site.name}",
-        f"Mode {site.mode.value}, policy {site.policy.objective}, {site.source}.",
-        [
-            Part(
-                "Places",
-                tables=[Table("Places that jobs may be sent to", _PLACES, site.candidates)],
-            ),
-            part("How far it is calibrated", lambda: _calibrated(site)),
-            *([_sound(findings)] if findings else []),
-            part(f"What was decided ({last})", lambda: _decided(store(), since_s)),
-            part(
-                f"How good predictions were ({last})",
-                lambda: _accuracy(*ended(), pictures=pictures),
-            ),
-            part("What changed", lambda: _changes((newest or taught)(), since_s)),
-            part(f"What placements saved ({last})", lambda: _gain(store(), *ended(), site)),
-        ],
-    )
+    return [
+        part(f"What was decided ({last})", lambda: _decided(store(), since_s)),
+        part(f"How good predictions were ({last})",
+             lambda: _accuracy(*ended(), pictures=pictures)),
+        part("What changed", lambda: _changes((newest or taught)(), since_s)),
+        part(f"What placements saved ({last})", lambda: _gain(store(), *ended(), site)),
+    ]  # fmt: skip
 
 
 _PLACES: tuple[Column[Candidate], ...] = (

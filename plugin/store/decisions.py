@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, func, select, tuple_
+from sqlalchemy import Connection, Select, exists, func, or_, select, tuple_
 
 from berth.pilot.bounded import BoundedCache
 from berth.pilot.progress import steps
@@ -166,9 +166,13 @@ class Decisions:
         code: str | None = None,
         workload: str | None = None,
         action: str | None = None,
+        partition: str | None = None,
+        since_s: float | None = None,
+        until_s: float | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """Return the newest ``count`` decisions of a user, code, workload or action, newest first.
+        """Return the newest ``count`` decisions of a user, code, workload, action or partition
+        (asked for, or run in) between two Unix times, newest first.
 
         ``before``: only decisions older than this one, for the next page.
         """
@@ -182,6 +186,14 @@ class Decisions:
         ):
             if value is not None:
                 query = query.where(column == value)
+        if partition is not None:
+            runs = tables.runs.c
+            ran = exists().where(runs.decision == table.c.id, runs.partition == partition)
+            query = query.where(or_(table.c.queue == partition, ran))
+        if since_s is not None:
+            query = query.where(table.c.time_s >= since_s)
+        if until_s is not None:
+            query = query.where(table.c.time_s < until_s)
         if before is not None:
             position = tuple_(table.c.time_s, table.c.id)
             query = query.where(position < tuple_(before.time_s, before.id))

@@ -8,16 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
+from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.disagreements import usages_of
 from berth.plugin.installed_site import Installation
 from berth.plugin.replay.queue_replay import Live, live_replays
+from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.known_job import KnownJob, decision_of_job, known_job
 from berth.plugin.report.of_decision import decided, decided_one, listed_jobs
 from berth.plugin.report.of_job import job_report, undecided_report
@@ -32,7 +36,12 @@ from berth.plugin.users.client import RemoteStore
 
 view = Blueprint("jobs", __name__)
 PAGE = 50
-_FILTERS = ("user", "code", "workload", "action", "job")
+MOST_CSV = 10_000
+"""Most jobs in one CSV file."""
+_DAY = timedelta(days=1)
+_OF_ALL = ("action", "partition", "since", "until")
+"""Filters that the daemon does not know, for administrators."""
+_FILTERS = ("user", "code", "workload", *_OF_ALL, "job")
 
 
 def _live(key: tuple[Path | None, str | None]) -> Live:
@@ -53,17 +62,35 @@ _replays: Background[tuple[Path | None, str | None], Live] = Background(
 )
 
 
+def _asked_for() -> dict[str, str]:
+    return {key: request.args.get(key, "").strip() for key in _FILTERS}
+
+
+@view.route("/jobs.csv")
+def as_csv() -> Response:
+    """Return the newest jobs that the filters let through as CSV, at most ``MOST_CSV``."""
+    page = context()
+    store = page.a_store()
+    live = _live_jobs(page)[0]
+    shown = [
+        replace(each, now=live.get(each.record.id))
+        for each in decided(store, _page(page, store, _asked_for(), MOST_CSV))
+    ]
+    return Response(table_csv(listed_jobs(shown, links=())), mimetype="text/csv",
+                    headers={"Content-Disposition": "attachment; filename=jobs.csv"})  # fmt: skip
+
+
 @view.route("/jobs")
 def jobs() -> str:
     """Show the page of decisions, newest first."""
     page = context()
-    asked = {key: request.args.get(key, "").strip() for key in _FILTERS}
+    asked = _asked_for()
     table, following, problem, states = None, None, None, ""
     try:
         store = page.a_store()
         if asked["job"]:
             return _job(page, store, asked["job"])
-        records = _page(page, store, asked)
+        records = _page(page, store, asked, PAGE + 1)
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
@@ -78,6 +105,7 @@ def jobs() -> str:
     return render_template(
         "jobs.html", table=table, asked=asked, following=following, problem=problem,
         alone=page.viewer().only is not None, states=states,
+        csv=f"{url_for('jobs.as_csv')}?{urlencode(asked)}",
     )  # fmt: skip
 
 
@@ -122,7 +150,7 @@ def _live_jobs(page: Context) -> tuple[Mapping[str, PresentJob], str]:
         return {}, f"The scheduler does not tell the jobs' states: {error.message}."
     if made is None or made.value is None:
         return {}, "The scheduler has not told the jobs' states yet: look again in some seconds."
-    at = time.strftime("%H:%M:%S", time.localtime(made.unix_s))
+    at = time.strftime("%H:%M:%S %Z", time.localtime(made.unix_s))
     return made.value, f"States as the scheduler told them at {at}."
 
 
@@ -178,19 +206,37 @@ def _asked(page: Context, store: Store | RemoteStore, job: str) -> KnownJob | No
         return None
 
 
-def _page(page: Context, store: Store | RemoteStore, asked: dict[str, str]) -> list[DecisionRecord]:
+def _narrowed(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the filters that the daemon does not know. Raises UsageError for a wrong date."""
+    narrowed: dict[str, Any] = {}
+    for key in ("action", "partition"):
+        if asked[key]:
+            narrowed[key] = asked[key]
+    for key, ends in (("since", False), ("until", True)):
+        if asked[key]:
+            try:
+                day = datetime.strptime(asked[key], "%Y-%m-%d")
+            except ValueError:
+                raise UsageError(f"{asked[key]!r} is no date such as 2026-11-29") from None
+            narrowed[f"{key}_s"] = (day + _DAY if ends else day).timestamp()
+    return narrowed
+
+
+def _page(
+    page: Context, store: Store | RemoteStore, asked: Mapping[str, str], count: int
+) -> list[DecisionRecord]:
     only = page.viewer().only
     if only is not None and asked["user"] not in ("", only):
         raise UsageError("jobs of others are for administrators")
-    narrowed = {"action": asked["action"]} if asked["action"] else {}
+    narrowed = _narrowed(asked)
     if narrowed and not isinstance(store, Store):
-        raise UsageError("jobs by action are for administrators")
+        raise UsageError("jobs by answer, partition or date are for administrators")
     before = request.args.get("before")
     last = None if before is None else store.decisions.get(before)
     if before is not None and last is None:
         raise UsageError("that page is gone: its decision was pruned", hint="begin anew: Jobs")
     return store.decisions.last(
-        PAGE + 1,
+        count,
         user=only or asked["user"] or None,
         code=asked["code"] or None,
         workload=asked["workload"] or None,

@@ -104,4 +104,4 @@ def _stopped_s(site: Site) -> float | None:
 
 
 def _now() -> str:
-    return time.strftime("%H:%M:%S")
+    return time.strftime("%H:%M:%S %Z")

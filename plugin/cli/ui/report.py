@@ -114,20 +114,16 @@ def site_(*, days: float, html: Path | None, json_: bool, installation: Installa
     """
     from berth.plugin.doctor.examine import examine  # noqa: PLC0415 - everything
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415
-    from berth.plugin.report.of_site import site_report  # noqa: PLC0415
+    from berth.plugin.report.of_site import figure_parts, report_of, setup_parts  # noqa: PLC0415
 
     site = installation.needed_site()
     store = cache(lambda: installation.store(create=False))
     newest = cache(lambda: NewestJobs(store()))
-    report_of_site = site_report(
-        site,
-        store,
-        list(examine(site, newest)),
-        days=days,
-        pictures=html is not None or json_,
-        newest=newest,
+    setup = setup_parts(site, list(examine(site, newest)))
+    figures = figure_parts(
+        site, store, days=days, pictures=html is not None or json_, newest=newest
     )
-    _put(report_of_site, html, json_=json_)
+    _put(report_of(site, [*setup, *figures]), html, json_=json_)
 
 
 @report.command()

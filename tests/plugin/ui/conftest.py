@@ -15,6 +15,16 @@ from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import PlacedRun, Store
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.guard import UiSettings
+from berth.plugin.ui.overview import FIGURES, FINDINGS
+from berth.plugin.ui.site import FIGURES as SITE_FIGURES
+
+
+@pytest.fixture(autouse=True)
+def _waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views wait for what is made beside them, and nothing of an earlier test is shown."""
+    for made in (FINDINGS, FIGURES, SITE_FIGURES):
+        monkeypatch.setattr(made, "_patience_s", 300.0)
+        monkeypatch.setattr(made, "_fresh_s", 0.0)
 
 
 @pytest.fixture
