@@ -23,7 +23,7 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.time_only import missing_counters_sentence
 
 if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import SpeedupExplanation
+    from berth.predictor.families.program.explain import Bottleneck
     from berth.predictor.families.relative.bundle import RelativeModel
     from berth.predictor.families.relative.predictor import RelativePrediction
 
@@ -40,7 +40,7 @@ class ProgramRanking:
     size: float | None
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
-    reasons: Sequence[SpeedupExplanation] = ()
+    reasons: Sequence[Bottleneck] = ()
     with_sources: bool = False
 
     @property
@@ -119,19 +119,14 @@ def program_data(ranking: ProgramRanking) -> dict[str, Any]:
     return document
 
 
-def reason_data(reason: SpeedupExplanation) -> dict[str, Any]:
-    """Return, for JSON, what determines a program's speedup on one platform."""
+def reason_data(reason: Bottleneck) -> dict[str, Any]:
+    """Return, for JSON, what limits a program on one platform."""
     return {
         "platform": reason.platform,
         "sentence": reason.sentence(),
         "bound": reason.bound.value,
         "limit": reason.limit,
         "limit_share": reason.limit_share,
-        "typical_speedup": reason.typical_speedup,
-        "effects": [
-            {"name": effect.name, "counters": effect.counters, "factor": effect.factor}
-            for effect in reason.effects
-        ],
     }
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
+from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.report.of_forecast import (
     PlatformRow,
@@ -25,7 +24,7 @@ from berth.plugin.report.of_forecast import (
     without_code,
 )
 from berth.plugin.report.of_model import operators_table
-from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
+from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.forecast import Forecast
@@ -33,28 +32,10 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Prediction
 from berth.predictor.core.workload import Workload
 
-if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import SpeedupExplanation
-
 EXPLAINED = 5
 """Maximum number of platforms whose prediction is explained."""
-DRAWN = 2
-"""Maximum number of platforms in the picture of an explanation."""
 OPERATORS = 12
 """Maximum number of kinds of operators in the table beside the roofline."""
-
-
-REASONS: tuple[Column[SpeedupExplanation], ...] = (
-    Column("Platform", "platform", lambda reason: reason.platform),
-    Column("A typical program", "typical_speedup", lambda reason: reason.typical_speedup,
-           "{:.3g}x".format, kind=float),
-    Column("This one's counters", "effects", lambda reason: ", ".join(
-        f"{effect.name} {effect.shown}" for effect in reason.effects)),
-    Column("This one", "speedup", lambda reason: reason.speedup, "{:.3g}x".format, kind=float),
-    Column("Most of the roofline's time", "limit", lambda reason: reason.limit,
-           words=lambda reason: f"{reason.limit} ({reason.limit_share:.0%})"),
-)  # fmt: skip
-"""The columns of what determines a program's speedup on each platform."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +162,6 @@ def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[
         ranking.rows
     )
     try:
-        if isinstance(document, Profile):
-            return _program_explained(ranking, document, best)
         if ranking.workload.kind == "model-graph" and document.mode == "inference":
             return _roofline(ranking, document, best)
     except BerthError:  # the report is complete without the explanation
@@ -190,36 +169,10 @@ def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[
     return (), ()
 
 
-def _program_explained(
-    ranking: WorkloadRanking, profile: Profile, best: Sequence[Prediction]
-) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
-    # ruff: noqa: PLC0415 - other kinds do without
-    from berth.plugin.pictures import explained
-    from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-    from berth.predictor.families.program.explain import explain
-    from berth.predictor.families.program.node_runs import one_node
-    from berth.predictor.families.program.predictor import Predictor
-    from berth.predictor.hardware.ceilings import Allocation
-
-    bundles = bundles_for(ranking.forecaster, ranking.workload, (), ranking.site)
-    points = [
-        Allocation(ranking.platforms[prediction.platform], prediction.gpus or prediction.cores)
-        for prediction in best
-        if prediction.platform != profile.platform
-    ][:DRAWN]
-    reasons = explain(
-        Predictor.load(bundles.get(BUNDLE_SCHEMA)), one_node(profile), points,
-        reference=ranking.platforms.get(profile.platform),
-    )  # fmt: skip
-    words = f"What moves the speedup of {profile.name} on each platform, and what limits it there"
-    rows = [reason for reason in reasons if not reason.at_home]
-    table = Table("Speedups: a typical program's times the factor of each counter", REASONS, rows)
-    return drawn(words, lambda: explained.svg(profile.name, reasons)), [table] if rows else ()
-
-
 def _roofline(
     ranking: WorkloadRanking, document: Any, best: Sequence[Prediction]
 ) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
+    # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline

@@ -7,11 +7,11 @@ when a workload of one of the family's kinds is predicted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from berth.pilot.platform import Platform
 from berth.pilot.plugins import Registry
@@ -120,18 +120,6 @@ class Family(Protocol):
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the reasons for the family's prediction on that platform."""
-        ...
-
-
-@runtime_checkable
-class ExplainsSeveral(Protocol):
-    """A family that explains several platforms together faster than one after another."""
-
-    def explain_each(
-        self, question: Question, platforms: Sequence[Platform]
-    ) -> Sequence[Explanation]:
-        """Return the explanation (see ``Family.explain``) of each platform, in the order of
-        ``platforms``."""
         ...
 
 

@@ -10,9 +10,7 @@ on which other platforms are requested in the same call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +22,6 @@ from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.family import (
     FAMILIES,
     Adjusted,
-    ExplainsSeveral,
     Explanation,
     Family,
     FamilyEntry,
@@ -133,12 +130,12 @@ class Forecaster:
             return []
         question = self._question(workload, {p.name: p for p in platforms}, known, reference)
         families = self.families(workload)
-        by_family = {family.name: _explained(family, question, platforms) for family in families}
-        each: list[Mapping[str, Explanation]] = []
-        for number in range(len(platforms)):
-            explained = _each(families, partial(_given, by_family, number))
-            each.append({family.name: explanation for family, explanation in explained})
-        return each
+
+        def explained(platform: Platform) -> Mapping[str, Explanation]:
+            each = _each(families, lambda family: family.explain(question, platform))
+            return {family.name: explanation for family, explanation in each}
+
+        return [explained(platform) for platform in platforms]
 
     def families(self, workload: Workload) -> list[Family]:
         """Return the families that accept the workload. Raises UsageError where none does."""
@@ -207,30 +204,6 @@ class Forecaster:
                 )
             by_schema[schema] = folder
         return by_schema
-
-
-def _explained(
-    family: Family, question: Question, platforms: Sequence[Platform]
-) -> Sequence[Explanation | UsageError]:
-    if isinstance(family, ExplainsSeveral):
-        with suppress(UsageError):  # on failure, explain one platform at a time
-            return family.explain_each(question, platforms)
-    explanations: list[Explanation | UsageError] = []
-    for platform in platforms:
-        try:
-            explanations.append(family.explain(question, platform))
-        except UsageError as refusal:
-            explanations.append(refusal)
-    return explanations
-
-
-def _given(
-    by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
-) -> Explanation:
-    explanation = by_family[family.name][number]
-    if isinstance(explanation, UsageError):
-        raise explanation
-    return explanation
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:

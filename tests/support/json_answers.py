@@ -118,8 +118,6 @@ EXPLAINED = {
         {"platform": str, "family": str, "summary": str},
         {
             "platform": str, "sentence": str, "bound": str, "limit": str, "limit_share": float,
-            "typical_speedup": float,
-            "effects": [{"name": str, "counters": list[str], "factor": float}],
         },
     ))],
 }  # fmt: skip

@@ -52,7 +52,7 @@ RELATIVE = "berth.relative-bundle/1"
 @bundles_option
 @click.option("--store", help="Programs: use its profiles of the same program too.")
 @click.option(
-    "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
+    "--explain", "why", is_flag=True, help="Show sources, their weights and what limits each."
 )
 @click.option(
     "--roofline", is_flag=True, help="Model graphs: show where the time goes and what would help."

@@ -34,7 +34,7 @@ from berth.predictor.families.program.problem_size import at_size, size_doubt
 from berth.predictor.families.program.work import missing_counters
 
 if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import SpeedupExplanation
+    from berth.predictor.families.program.explain import Bottleneck
     from berth.predictor.families.relative.predictor import RelativePrediction
 
 
@@ -110,11 +110,10 @@ def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Predi
 
 def _reasons(
     asked: PredictRequest, ranking: ProgramRanking, units: Mapping[str, int]
-) -> list[SpeedupExplanation]:
-    """Return, for each platform shown, which counters change the predicted speedup, in the
-    ranking's order."""
+) -> list[Bottleneck]:
+    """Return what limits the program on each platform shown, in the ranking's order."""
     # ruff: noqa: PLC0415 - when asked
-    from berth.predictor.families.program.explain import explain
+    from berth.predictor.families.program.explain import bottlenecks
     from berth.predictor.hardware.ceilings import Allocation
 
     profile = ranking.profile
@@ -125,7 +124,7 @@ def _reasons(
     points = [Allocation(asked.platforms[name], units[name]) for name in shown]
     predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
     reference = asked.platforms.get(profile.platform)
-    reasons = explain(predictor, one_node(profile), points, reference=reference)
+    reasons = bottlenecks(predictor, one_node(profile), points, reference=reference)
     return sorted(reasons, key=lambda reason: order.index(reason.platform))
 
 

@@ -15,13 +15,10 @@ The less was measured on a platform, the wider the interval, by the factors belo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from berth.pilot.profile import Profile
-from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.amdahl import busy_cores, cores_used
@@ -88,32 +85,7 @@ def estimate(
 ) -> list[LogEstimate]:
     """Return the program's log time, interval width and basis on each requested platform and core
     count."""
-    return estimates_of([reading], layout, bundle)[0]
-
-
-def log_times(
-    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
-) -> Floats:
-    """Return predicted logs of seconds (readings x points) of several variants of one profile.
-
-    All readings must have the same profile and thread scaling.
-    """
-    return np.array(
-        [[each.log_time for each in row] for row in estimates_of(readings, layout, bundle)]
-    )
-
-
-def estimates_of(
-    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
-) -> list[list[LogEstimate]]:
-    """Return what ``estimate`` does for each reading; each ONNX model runs once for all of them."""
-    residuals = _residuals(readings, layout, bundle)
-    return [
-        _Program(
-            reading, layout, bundle, {name: float(of[n]) for name, of in residuals.items()}
-        ).estimates()
-        for n, reading in enumerate(readings)
-    ]
+    return _Program(reading, layout, bundle, _residuals(reading, layout, bundle)).estimates()
 
 
 class _Program:
@@ -279,17 +251,16 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 
 
 def _residuals(
-    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
-) -> dict[str, Floats]:
+    reading: ProgramReading, layout: RateTable, bundle: ProgramBundle
+) -> dict[str, float]:
     if layout.assumed:
         return {}
-    return {
-        name: bundle.residual(
-            name,
-            np.array([feature_row(r.work, r.scaling, r.run, r.roofs, index) for r in readings]),
-        )
+    r = reading
+    rows = {
+        name: feature_row(r.work, r.scaling, r.run, r.roofs, index)
         for name, index in layout.labelled.items()
     }
+    return {name: float(bundle.residual(name, row[None, :])[0]) for name, row in rows.items()}
 
 
 def _difficulties(

@@ -3,16 +3,15 @@ correction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.amdahl import least_cores
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-from berth.predictor.families.program.explain import explain
+from berth.predictor.families.program.explain import bottlenecks
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
@@ -63,30 +62,10 @@ class ProgramFamily:
         return replace(answer, nodes=scaling, least_cores=least_cores(profile))
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return the effect of each group of counters on the program's time on one platform.
-
-        Effects are Shapley values; the sentence names the largest part of the roofline time.
-        """
-        return self.explain_each(question, [platform])[0]
-
-    def explain_each(
-        self, question: Question, platforms: Sequence[Platform]
-    ) -> Sequence[Explanation]:
-        """Return the explanation of a program's time on each platform, in the order of
-        ``platforms``.
-
-        The Shapley values of all platforms are computed together from the same model runs.
-        """
+        """Return what limits the program on one platform: the largest part of the roofline time."""
         profile = one_node(question.document(Profile))
         if (words := missing_counters_sentence(profile)) is not None:
-            return [Explanation(words, ()) for _ in platforms]
-        points = [Allocation(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
-        explanations = explain(self._predictor, profile, points, reference=question.measured_on)
-        # The effects are factors on the speedup; the protocol needs factors on the time.
-        return [
-            Explanation(
-                explanation.sentence(),
-                tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects),
-            )
-            for explanation in explanations
-        ]
+            return Explanation(words)
+        point = Allocation(platform, 1 if platform.is_gpu else usable_cores(profile, platform))
+        [found] = bottlenecks(self._predictor, profile, [point], reference=question.measured_on)
+        return Explanation(found.sentence())
