@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from berth.pilot.node import LARGE_SIZE, SIZE
-from berth.predictor.families.program.time_only import COUNTS
+from berth.predictor.families.program.suite import COUNTS
 from lab.kernels.examples import PROFILES
 
 UNLABELLED = PROFILES.with_name("program_profiles.jsonl")

@@ -30,7 +30,7 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Calibration, Manifest
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.time_only import suite_profiles, timed
+from berth.predictor.families.program.suite import suite_profiles, timed
 from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.learning.programs.columns import kernel_and_size
 

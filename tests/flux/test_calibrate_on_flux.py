@@ -20,7 +20,7 @@ from berth.plugin.cli.site.calibrate import calibrate
 from berth.plugin.cli.site.init import init
 from berth.plugin.site import load_site
 from berth.predictor.families.program.bundle import load
-from berth.predictor.families.program.time_only import suite_profiles
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 
 pytestmark = ONLY_ON_FLUX

@@ -30,7 +30,7 @@ from berth.pilot.node import (
 from berth.pilot.platform import SignatureSource
 from berth.plugin.cli.pilot.gpu import base_platform
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
-from berth.predictor.families.program.time_only import suite_profiles
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 
 GIB = 2**30

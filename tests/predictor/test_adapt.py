@@ -21,7 +21,7 @@ from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, Calibration, load
 from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.time_only import suite_profiles, timed
+from berth.predictor.families.program.suite import suite_profiles, timed
 from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted

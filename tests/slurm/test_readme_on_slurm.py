@@ -23,7 +23,7 @@ from berth.pilot.host import cpu_model
 from berth.pilot.node import NodeMeasurement
 from berth.plugin.daemon.client import ask
 from berth.plugin.site import load_site
-from berth.predictor.families.program.time_only import suite_profiles
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -19,7 +19,7 @@ from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.slurm.scheduler import Slurm
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.time_only import suite_profiles
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Allocation
 

@@ -7,7 +7,9 @@ The basis says how a time was obtained:
 - on a labelled platform (the bundle has measured times of its training programs there), the
   calibrated roofline time is multiplied by the learnt correction; at other core counts than the
   labelled one the basis is ``scaled``;
-- on any other platform, the calibrated roofline time is used alone.
+- on any other platform, the calibrated roofline time is used alone;
+- from CPU to CPU the program's own time and the speeds of the cores, with a correction where the
+  bundle has one; so without counters on labelled CPUs, too.
 
 The less was measured on a platform, the wider the interval, by the factors below.
 """
@@ -27,6 +29,10 @@ from berth.predictor.families.program.bundle import Calibration, Labelled, Progr
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.moved import MovedTime, moved_between_cpus
 from berth.predictor.families.program.reading import ProgramReading, RateTable
+from berth.predictor.families.program.time_only import (
+    BETWEEN_GPUS_LOG_WIDTH,
+    CPU_AND_GPU_LOG_WIDTH,
+)
 from berth.predictor.families.program.work import counting_error
 from berth.predictor.hardware.ceilings import Allocation
 
@@ -103,7 +109,8 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        self._counting = math.log1p(NORMAL_90 * counting_error(reading.profile))
+        counting = counting_error(reading.profile) if reading.counted else 0.0
+        self._counting = math.log1p(NORMAL_90 * counting)
         self._shares = Shares.of(reading.roofs)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
@@ -121,16 +128,13 @@ class _Program:
         if point.platform.name in layout.at_home:
             return self._at_home(index, point)
         entry = self._labelled.get(layout.labels_of.get(point.platform.name, ""))
-        is_between_cpus = layout.is_between_cpus(point)
-        if not is_between_cpus:
-            if entry is not None and not layout.assumed:
-                return self._labelled_there(index, point, entry)
-            return self._by_roofline(index, point)
+        if not layout.is_between_cpus(point):
+            return self._with_gpu(index, point, None if layout.assumed else entry)
         own_time = None
         if not layout.assumed:
             target = point.platform.name if entry is None else entry.platform
             own_time = self._bundle.manifest.own_time_between(layout.home, target)
-            if own_time is None and entry is not None:
+            if own_time is None and entry is not None and self._reading.counted:
                 return self._labelled_there(index, point, entry)
         weight = SHARE_WEIGHT if own_time is None else own_time.share_weight
         moved = moved_between_cpus(self._reading, self._shares, layout, index, weight)
@@ -140,6 +144,18 @@ class _Program:
         if entry is None or layout.assumed:
             return self._by_own_time(moved, Basis.PRIOR)
         return self._by_own_time(moved, _basis(entry, abs(math.log2(more_cores))))
+
+    def _with_gpu(self, index: int, point: Allocation, entry: Labelled | None) -> LogEstimate:
+        """Return the estimate of a program to, from or between GPUs."""
+        if self._reading.counted and entry is not None:
+            return self._labelled_there(index, point, entry)
+        if self._reading.counted:
+            return self._by_roofline(index, point)
+        table, home = self._layout.table, self._layout.reference
+        ratio = float(table.dram_bytes[home] / table.dram_bytes[index])
+        both = point.gpus and table.points[home].gpus
+        width = BETWEEN_GPUS_LOG_WIDTH if both else CPU_AND_GPU_LOG_WIDTH
+        return LogEstimate(math.log(self._reading.run.runtime_s * ratio), width, Basis.PRIOR)
 
     def _at_home(self, index: int, point: Allocation) -> LogEstimate:
         """Return the estimate on the platform that the profile was measured on.
@@ -253,7 +269,7 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 def _residuals(
     reading: ProgramReading, layout: RateTable, bundle: ProgramBundle
 ) -> dict[str, float]:
-    if layout.assumed:
+    if layout.assumed or not reading.counted:
         return {}
     r = reading
     rows = {

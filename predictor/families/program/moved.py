@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.between_cpus import (
     OWN_PROGRAM_DEVIATION,
     PROGRAM_DEVIATION,
@@ -23,6 +24,7 @@ from berth.predictor.families.program.between_cpus import (
 from berth.predictor.families.program.bundle import OwnTime
 from berth.predictor.families.program.reading import ProgramReading, RateTable
 from berth.predictor.families.program.work import counting_error
+from berth.predictor.hardware.ceilings import Allocation
 
 MEASURED_SCALING_DEVIATION = 0.05
 """Standard error of the log time on a CPU without labels, for each doubling of cores."""
@@ -33,6 +35,9 @@ MOST_SCALING_DEVIATION = 0.6
 OWN_SCALING = 0.5
 """Share of that error that CPUs with as many cores do not share: the program's serial part is the
 same on all."""
+WHOLE_NODE_MEMORY = 0.5
+"""Weight of the ratio of bandwidths, in log, for a program without counters on whole nodes: neither
+it nor the ratio of the cores is known to be the right one."""
 _TINY_S = 1e-15
 
 
@@ -99,7 +104,10 @@ def moved_between_cpus(
         error = counting_error(reading.profile)
         counting_width = share_weight * shares.counting_width(own_s, ours, theirs, error)
     log_time = one_core + core
-    if target.units > 1:
+    if not reading.counted:
+        rates = layout.table.dram_bytes[[layout.reference, index]]
+        log_time = _without_counters(reading, home, target, core, rates)
+    elif target.units > 1:
         rows = (ours, theirs, index)
         times_s = math.exp(one_core), math.exp(log_time)
         log_time = math.log(_on_all_cores(reading, target.units, *times_s, rows))
@@ -112,6 +120,26 @@ def moved_between_cpus(
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
         counting_width,
     )
+
+
+def _without_counters(
+    reading: ProgramReading, home: Allocation, target: Allocation, core: float, rates: Floats
+) -> float:
+    """Return the log of seconds at ``target`` of a program of which only the time is known.
+
+    ``core``: log ratio of the times on one core; ``rates``: bandwidths of the cores in use at home
+    and there. On several cores of both CPUs it is mixed with the
+    ratio of their bandwidths, in equal parts on whole nodes: that is what programs between whole
+    nodes follow when nobody knows how much memory traffic they have.
+    """
+    counts = reading.scaling.usable(np.array([float(home.units), float(target.units)]))
+    by_cores = np.log(reading.scaling.stretch(counts) / counts)
+    by_core = core + float(by_cores[1] - by_cores[0])
+    by_memory = math.log(float(rates[0] / rates[1]))
+    used = [(each.units - 1) / max(1, each.platform.cores - 1) for each in (home, target)]
+    weight = WHOLE_NODE_MEMORY * max(used) if min(used) > 0 else 0.0
+    moved = (1 - weight) * by_core + weight * by_memory
+    return math.log(reading.run.runtime_s) + moved
 
 
 def _on_all_cores(

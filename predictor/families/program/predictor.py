@@ -8,9 +8,7 @@ profile on all platforms then takes a few numpy operations and one ONNX call per
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -31,12 +29,6 @@ from berth.predictor.families.program.estimate import LogEstimate, estimate
 from berth.predictor.families.program.moved import moved_between_cpus
 from berth.predictor.families.program.problem_size import own_size, size_growth
 from berth.predictor.families.program.reading import ProgramReading, RateTable, read
-from berth.predictor.families.program.time_only import (
-    combined,
-    is_time_only,
-    mispredicts_per_instruction,
-    stand_ins,
-)
 from berth.predictor.hardware.ceilings import Allocation, Ceilings, core_grid
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
 
@@ -121,18 +113,11 @@ class Predictor:
         """Return one prediction per point (platform and number of cores or GPUs), in order of the
         points."""
         layout, growth = self.layout(profile, points, reference), own_size(profile)
-        time_only = is_time_only(profile)
-        if time_only:
-            readings = self._uncounted(profile, layout)
-            estimates = combined([estimate(each, layout, self._bundle) for each in readings])
-            reading = readings[0]
-            doubts = dict.fromkeys(_names(points), doubt_anywhere(profile, reference))
-            launches = layout.table.fork_s
-        else:
-            reading = self.read(profile, layout)
-            estimates, launches = estimate(reading, layout, self._bundle), reading.roofs.launches
-            doubts = self._doubts(reading, points, reference)
-        predictions = [
+        reading = self.read(profile, layout)
+        estimates = estimate(reading, layout, self._bundle)
+        launches = reading.roofs.launches if reading.counted else layout.table.fork_s
+        doubts = self._doubts(reading, points, reference)
+        return [
             _prediction(
                 reading,
                 point,
@@ -145,9 +130,6 @@ class Predictor:
             )
             for index, (point, point_estimate) in enumerate(zip(points, estimates, strict=True))
         ]
-        if time_only:
-            return [replace(prediction, bound=Bound.UNKNOWN) for prediction in predictions]
-        return predictions
 
     def layout(
         self, profile: Profile, points: Sequence[Allocation], reference: Platform | None
@@ -199,22 +181,9 @@ class Predictor:
         """Return the log of seconds predicted at a point of a CPU from the program's own time on
         another CPU and the speeds of the cores, without any label of the CPU."""
         layout = self.layout(profile, [point], reference)
-        readings = (
-            self._uncounted(profile, layout)
-            if is_time_only(profile)
-            else [self.read(profile, layout)]
-        )
-        return statistics.median(
-            moved_between_cpus(r, Shares.of(r.roofs), layout, 0, share_weight).log_time
-            for r in readings
-        )
-
-    def _uncounted(self, profile: Profile, layout: RateTable) -> list[ProgramReading]:
-        mispredicts = mispredicts_per_instruction(profile)
-        return [
-            replace(self.read(other, layout), counted=False, mispredicts=mispredicts)
-            for other in stand_ins(profile)
-        ]
+        reading = self.read(profile, layout)
+        shares = Shares.of(reading.roofs)
+        return moved_between_cpus(reading, shares, layout, 0, share_weight).log_time
 
     def read(self, profile: Profile, layout: RateTable) -> ProgramReading:
         """Return the profile with its work and with roofline times at the points of ``layout``.
@@ -236,6 +205,8 @@ class Predictor:
         names = _names(points)
         if (why := doubt_anywhere(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
+        if not reading.counted:
+            return dict.fromkeys(names)
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
         own = self._bundle.own_ranges
@@ -302,7 +273,7 @@ def _prediction(
         runtime_s=runtime,
         memory=memory_on(platform, reading.profile, growth, ran_on),
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
-        bound=reading.roofs.bound(index),
+        bound=reading.roofs.bound(index) if reading.counted else Bound.UNKNOWN,
         abstained=abstained,
         own_log_width=estimated.own_log_width,
         launch_s=launch_s,

@@ -11,9 +11,13 @@ import numpy as np
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.between_cpus import TypicalShares
+from berth.predictor.families.program.between_cpus import TYPICAL_PROGRAM, TypicalShares
 from berth.predictor.families.program.features import Reference, work_features
 from berth.predictor.families.program.roofline import RooflineTimes, thread_scaling, times
+from berth.predictor.families.program.time_only import (
+    is_time_only,
+    mispredicts_per_instruction,
+)
 from berth.predictor.families.program.work import Work, work_of
 from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
@@ -66,7 +70,7 @@ class ProgramReading:
     log_efficiency: float
     """Log of the measured time on the reference over the roofline time there."""
     counted: bool = True
-    """False: the counters are those of another program, only the time is this program's."""
+    """False: the work is that of a typical program, only the time is this program's."""
     mispredicts: float | None = None
     """Mispredicted branches per instruction where ``counted`` is False; None: not counted."""
 
@@ -82,10 +86,12 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
 
     ``runtime_s`` is the measured time in seconds. If the counters cover only a part of the run,
     they are scaled to the whole run: the program then has the efficiency ``exp(typical)``, the
-    training set's mean. Raises UsageError where required counters are missing.
+    training set's mean. A profile without the required counters is read as a typical program of
+    its time.
     """
     home = None if layout.assumed else layout.table.points[layout.reference].platform
-    work = work_of(profile)
+    counted = not is_time_only(profile)
+    work = work_of(profile) if counted else TYPICAL_PROGRAM
     scaling = thread_scaling(profile, work, home)
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
@@ -95,4 +101,7 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
         roofs = times(work, layout.table, scaling)
     logs = np.log(roofs.total)
     efficiency = math.log(runtime_s) - float(logs[layout.reference])
-    return ProgramReading(profile, work, scaling, run, roofs, logs, efficiency)
+    mispredicts = None if counted else mispredicts_per_instruction(profile)
+    return ProgramReading(
+        profile, work, scaling, run, roofs, logs, efficiency, counted, mispredicts
+    )

@@ -11,7 +11,7 @@ from berth.pilot.bench import times_rates
 from berth.pilot.platform import Signature
 from berth.plugin.calibrate.learning import Measured, as_at_home, with_better_ceilings
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
-from berth.predictor.families.program.time_only import suite_profiles
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 
 GENOA = platforms.load()["epyc-genoa-vm"].model_copy(update={"processor": "AMD EPYC"})
