@@ -35,6 +35,19 @@ _L1_BYTES_PER_CLOCK = {"cuda": 128, "hip": 64}
 _L1_BYTES = {"cuda": 131072, "hip": 32768}
 _L2_BYTES_PER_CLOCK = 22
 """Bytes per clock and multiprocessor of the second-level cache: the median of shipped GPUs."""
+_L2_OVER_DRAM = 1.9
+"""Least rate of the second-level cache over that of main memory: that of an H100. Blackwell has a
+cache on each of two dies, so that the rule by multiprocessors is too low for it."""
+_FP64_SHARE = {
+    "sm_30": 1 / 24, "sm_35": 1 / 3, "sm_37": 1 / 3, "sm_50": 1 / 32, "sm_52": 1 / 32,
+    "sm_60": 1 / 2, "sm_61": 1 / 32, "sm_62": 1 / 32, "sm_70": 1 / 2, "sm_72": 1 / 32,
+    "sm_75": 1 / 32, "sm_80": 1 / 2, "sm_86": 1 / 64, "sm_87": 1 / 64, "sm_89": 1 / 64,
+    "sm_90": 1 / 2, "sm_100": 1 / 2, "sm_120": 1 / 64, "sm_121": 1 / 64,
+}  # fmt: skip
+"""Rate in double precision over single, by the compiler's target, for sheets without it: NVIDIA's
+CUDA C++ Programming Guide, throughput of arithmetic instructions."""
+_LEAST_FP64_SHARE = 1 / 64
+"""The same where the target is not known: no GPU that computes in double precision has less."""
 _LANES = 128
 """Lanes of a multiprocessor, for data sheets without a clock."""
 LAUNCH_S = 5e-6
@@ -104,7 +117,7 @@ def platform_of(
             MemoryLevel(
                 level="l2",
                 capacity_bytes=float(device.l2_bytes),
-                total_bytes_per_s=max(_L2_BYTES_PER_CLOCK * clocks, rate),
+                total_bytes_per_s=max(_L2_BYTES_PER_CLOCK * clocks, _L2_OVER_DRAM * rate),
             ),
         ]
     return Platform(
@@ -121,7 +134,9 @@ def platform_of(
         signature=Signature(
             source=SignatureSource.SPEC,
             measured_on=f"{device.sources[SHEET]}; nothing measured, rates of caches estimated",
-            flops_f64_per_s=unit.peaks.vector.get(Precision.FP64, fp32 / 64),
+            flops_f64_per_s=unit.peaks.vector.get(
+                Precision.FP64, fp32 * _FP64_SHARE.get(device.isa or "", _LEAST_FP64_SHARE)
+            ),
             flops_f32_per_s=fp32,
             memory=tuple(levels),
             launch_overhead_s=device.launch_overhead_s or LAUNCH_S,

@@ -153,3 +153,28 @@ def test_a_site_may_copy_its_own_platform(tmp_path: Path) -> None:
     write_json(tmp_path / "rack-2.json", ours)
     assert ours.signature == SHIPPED["quartz"].signature
     assert platforms.load(tmp_path)["rack-2"].cores == SHIPPED["quartz"].cores
+
+
+@pytest.mark.parametrize(
+    ("device", "gflops"),
+    [
+        ("t4-16gb", 254), ("p4-8gb", 178), ("titan-x-pascal-12gb", 343),
+        ("gtx-1080-ti-11gb", 354), ("rtx-2080-ti-11gb", 420), ("firepro-s9150-16gb", 2530),
+        ("hd-7970-3gb", 947), ("r9-290x-4gb", 704), ("rtx-5090-32gb", 1637),
+    ],
+)  # fmt: skip
+def test_double_precision_is_that_of_the_sheet_or_of_the_generation(
+    device: str, gflops: float
+) -> None:
+    assert place_named(device, {}).signature.flops_f64_per_s / 1e9 == pytest.approx(
+        gflops, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("device", ["b200-sxm-180gb", "gb300-nvl72", "mi355x-288gb"])
+def test_a_second_level_cache_is_faster_than_main_memory(device: str) -> None:
+    signature = place_named(device, {}).signature
+    l2, dram = signature.level("l2"), signature.level("dram")
+    assert l2 is not None
+    assert dram is not None
+    assert l2.total_bytes_per_s >= 1.9 * dram.total_bytes_per_s
