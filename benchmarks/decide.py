@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 
-from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
 from berth.policies.codes import Ground
-from berth.policies.settings import FitSettings
+from berth.policies.decide import Decider
+from berth.policies.settings import FitSettings, PolicySettings
+from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import (
     Basis,

@@ -19,9 +19,9 @@ from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.scheduler.states import own_queues_of
 from berth.plugin.site.site import Site
 from berth.plugin.workloads.names import caller
-from berth.policies import Decider, Decision, Request, Resources
+from berth.policies.decide import Decider
 from berth.policies.objectives import ScoreTerm
-from berth.policies.values import CandidateState
+from berth.policies.values import CandidateState, Decision, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload

@@ -19,7 +19,6 @@ MLPERF = DataSet(
     sha256="0c37e589854421d17aef897006c5ae0d2d1f85fcb8d84d7cfd371f14fcb55d41",
 )
 _OTHER = re.compile("MaxQ|CTS|Triton|reference|OpenShift|preview")
-LANGUAGE_MODELS = ("gptj", "llama2-70b", "mixtral-8x7b")
 
 
 @dataclass(frozen=True, slots=True)

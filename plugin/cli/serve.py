@@ -66,9 +66,9 @@ def serve(
         from berth.plugin.users.service import serve_users  # noqa: PLC0415
 
         sys.exit(serve_users(site_file))
-    from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
+    from berth.plugin.daemon.app import Daemon  # noqa: PLC0415
 
-    daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode)
+    daemon = Daemon(site_file, socket_mode=socket_mode)
     sys.exit(daemon.run())
 
 

@@ -9,7 +9,7 @@ import pwd
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -63,9 +63,6 @@ LEARNING_PERIOD_S = 20.0
 """Seconds between two looks for jobs that have ended, from which the daemon learns."""
 _OUTCOMES_AFTER_S = 10.0
 """The first accounting query is delayed until the daemon has been serving for this many seconds."""
-
-ReaderOf = Callable[[Site], ReadStates]
-"""A function that returns, for a site, the function that reads the candidates' states."""
 
 
 def view(site: Site) -> SiteView:
@@ -125,10 +122,9 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
 class Daemon:
     """The running daemon ``berth serve``. Raises BerthError where it cannot start."""
 
-    def __init__(self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int) -> None:
+    def __init__(self, site_file: Path, *, socket_mode: int) -> None:
         self._watcher = SiteWatcher(site_file)
         site = self._watcher.site
-        self._reader_of = reader_of
         uids = uids_of(site)
         self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
@@ -224,7 +220,7 @@ class Daemon:
                 follow_cluster(
                     service,
                     with_waits(
-                        with_ruled_out(self._reader_of(site), self._failed.entries), self._waits
+                        with_ruled_out(read_states_of(site), self._failed.entries), self._waits
                     ),
                     partial(load_or_nobody, beside(settings.ruled_out)),
                 ),

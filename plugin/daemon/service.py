@@ -1,9 +1,9 @@
 """Answers one request line with one reply line, from tables in memory; never raises an exception.
 
-The steps of answering a submission: parse the line (``messages``), find the job's workload
-(``requests``, ``matched``), decide on a placement (``policies.decide``), check the requested memory
-(``right_sizing``), write the edits and the user's message into a reply (``replies``), and hand the
-answer to the recorder.
+The steps of answering a submission: parse the line (``protocol``), find the job's workload
+(``requests``, ``recognised``), decide on a placement (``policies.decide``), check the requested
+memory (``right_sizing``), write the edits and the user's message into a reply (``protocol``), and
+hand the answer to the recorder.
 """
 
 from __future__ import annotations

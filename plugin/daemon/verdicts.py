@@ -140,7 +140,8 @@ def _not_covered(job: SubmittedJob, site: SiteView) -> Kept | None:
     left_out = site.coverage.why_not(
         user=job.user or "",
         account=requests.account(job),
-        queue=None if job.queue == site.auto_queue else job.queue or None,  # auto names none
+        queue=job.queue or None,
+        asked=bool(job.queue) and job.queue == site.auto_queue,
         interactive=job.kind == "interactive",
         array=bool(job.array),
         het=job.het is not None,

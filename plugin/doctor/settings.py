@@ -16,6 +16,7 @@ from berth.plugin.findings import Findings, fail, warn
 from berth.plugin.site.site import Site
 from berth.plugin.store.database import Database
 from berth.policies.codes import Code
+from berth.policies.objectives import OBJECTIVES
 from berth.policies.values import Candidate, Mode
 
 LONGEST_SOCKET = 107
@@ -30,12 +31,6 @@ _OF_EVERYBODY = stat.S_IWOTH
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - looked for, not used  # nosec B108
 _FEWEST_INODES = 1000
 _SHOWN = 5
-_NEEDS = {
-    "cheapest": Code.NO_PRICE,
-    "balanced": Code.NO_PRICE,
-    "least-energy": Code.NO_ENERGY,
-}
-"""What Berth's objectives need of each candidate, by the code of a candidate without it."""
 _LACKS = {
     Code.NO_PRICE: ("a price", "price_per_core_hour or price_per_gpu_hour"),
     Code.NO_ENERGY: ("its power", "power_w of the platform, or power_per_core_w"),
@@ -74,10 +69,11 @@ def check_settings(site: Site) -> Findings:
 
 def _objective(site: Site) -> Findings:
     """Report an objective whose numbers the site file lacks."""
-    code = _NEEDS.get(site.policy.objective)
-    if code is None or not site.candidates:
+    objective = OBJECTIVES.load(site.policy.objective)
+    code = objective.missing[0]
+    if code not in _LACKS or not site.candidates:
         return
-    if site.policy.objective == "balanced" and not site.policy.weights.cost:
+    if "cost" in objective.weights and not site.policy.weights.cost:
         return
     what, keys = _LACKS[code]
     without = [candidate.name for candidate in site.candidates if not _has(code, candidate)]

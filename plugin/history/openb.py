@@ -17,7 +17,6 @@ from berth.pilot.run import Run
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, cells_of, checked_times, name_of
 
-OPENB = "openb"
 NEEDED = (
     "name", "cpu_milli", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
 )  # fmt: skip

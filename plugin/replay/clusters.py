@@ -37,7 +37,7 @@ class SiteCluster:
     """The candidates of the site file, or those of the changed cluster."""
 
 
-def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
+def cluster_of(site: Site) -> SiteCluster:
     """Return the cluster that a site file describes.
 
     Each candidate becomes a kind of nodes, and each of their queues a partition. A queue with
@@ -72,7 +72,6 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
         carbon=next((c.carbon for c in site.candidates if c.carbon is not None), None),
         sliced=tuple(dict.fromkeys(sliced.values())),
     )
-    cluster = replace(cluster, pooled=True) if pooled else cluster
     return SiteCluster(cluster, of, site, site.candidates)
 
 

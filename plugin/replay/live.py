@@ -217,14 +217,13 @@ def next_hours(
     *,
     policy: PolicySettings | None = None,
     candidates: Sequence[Candidate] = (),
-    seed: int = 0,
 ) -> Foreseen:
     """Replay the present queue forward; with a policy, each waiting job is placed by the policy
     now."""
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
-            present.queue, present.cluster, settings, known.times, samples=samples, seed=seed,
+            present.queue, present.cluster, settings, known.times, samples=samples,
             placing=partial(InTheirQueues, present) if present.listed else None,
         )  # fmt: skip
     offered = [candidate for candidate in candidates if candidate.name in present.partition_of]
@@ -241,7 +240,7 @@ def next_hours(
         )  # fmt: skip
 
     return foresee(
-        present.queue, present.cluster, settings, known.times, samples=samples, seed=seed,
+        present.queue, present.cluster, settings, known.times, samples=samples,
         placing=placing,
     )  # fmt: skip
 

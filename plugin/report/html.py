@@ -36,10 +36,9 @@ _DOUBTFUL = ' class="doubtful"'
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def html(report: Report, *, made_by: str, made: str = "") -> str:
-    """Return the report as an HTML page; ``made``: its date and time as text, default: now
-    (UTC)."""
-    made = made or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+def html(report: Report, *, made_by: str) -> str:
+    """Return the report as an HTML page."""
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lines = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',

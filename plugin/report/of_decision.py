@@ -183,12 +183,10 @@ def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> DecidedJo
     return DecidedJob(record, store.outcomes.of_decision(record.id))
 
 
-def decisions_table(
-    decisions: Sequence[DecidedJob], *, brief: bool = False, links: Sequence[str | None] = ()
-) -> Table[DecidedJob]:
+def decisions_table(decisions: Sequence[DecidedJob], *, brief: bool = False) -> Table[DecidedJob]:
     """Return a table with a line for each decision."""
     columns = [column for column in DECISIONS if column.in_brief or not brief]
-    return Table("Decisions, newest first", columns, decisions, links=links)
+    return Table("Decisions, newest first", columns, decisions)
 
 
 def listed_jobs(

@@ -11,7 +11,7 @@ from berth.plugin.placing import Placing
 from berth.plugin.report.of_forecast import sources_data, sources_part
 from berth.plugin.report.parts import Column, Part, Report, Table, at_most, interval
 from berth.plugin.site.site import Site
-from berth.policies import OBJECTIVES
+from berth.policies.objectives import OBJECTIVES
 from berth.policies.objectives.protocol import CURRENCY
 from berth.policies.sentences import UNCERTAIN, resources
 from berth.policies.values import Ranked

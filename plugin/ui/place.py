@@ -22,8 +22,8 @@ from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
 from berth.plugin.ui.predict import WorkloadForm, count
-from berth.policies import OBJECTIVES, Request
-from berth.policies.values import Ranked
+from berth.policies.objectives import OBJECTIVES
+from berth.policies.values import Ranked, Request
 from berth.predictor.core.workload import Workload
 
 view = Blueprint("place", __name__)

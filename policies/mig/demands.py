@@ -126,7 +126,6 @@ def expected(
     now_s: float,
     window_s: float,
     horizon_s: float,
-    priority: int = -1,
 ) -> tuple[Demand, ...]:
     """Return the jobs expected within ``horizon_s`` seconds, from arrivals in the last
     ``window_s``.
@@ -141,7 +140,7 @@ def expected(
     counts: Counter[Demand] = Counter()
     for arrival in history:
         if now_s - window_s < arrival.at_s <= now_s:
-            kind = replace(arrival.demand, count=1, priority=priority)
+            kind = replace(arrival.demand, count=1, priority=-1)
             counts[kind] += arrival.count
     # The 1e-9 offsets rounding errors: 3 jobs in 3 hours must give exactly 1 job per hour.
     mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in counts.items()}

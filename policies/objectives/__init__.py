@@ -1,7 +1,6 @@
 """Objectives: the rules that choose the best candidate, looked up by name.
 
-Each objective has its own file. ``protocol`` defines an objective, ``costs`` has functions that
-several share. Another package adds an objective by an entry point in the group
+``protocol`` defines an objective. Another package adds an objective by an entry point in the group
 ``berth.objectives``.
 """
 

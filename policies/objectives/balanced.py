@@ -30,6 +30,7 @@ class Balanced(Objective):
     name = "balanced"
     superlative = "is predicted the best balance of time and cost"
     missing = NO_PRICE
+    weights = ("time", "cost", "energy", "wait")
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights

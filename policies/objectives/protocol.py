@@ -97,6 +97,8 @@ class Objective(Protocol):
         "the objective needs a number that is not known for it",
     )
     """Code and sentence that rule out a candidate without a score."""
+    weights: ClassVar[tuple[str, ...]] = ()
+    """Names of the weights of ``[policy.weights]`` that the score depends on."""
     waits: ClassVar[bool] = False
     """True: the score uses the expected wait, whatever the site's weight of waiting."""
     live: ClassVar[bool] = False

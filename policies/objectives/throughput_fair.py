@@ -25,6 +25,7 @@ class ThroughputFair(Objective):
     """
 
     name = "throughput-fair"
+    weights = ("wait",)
     superlative = "is predicted to give every user a fair throughput"
     live = True
 

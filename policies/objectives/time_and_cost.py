@@ -65,6 +65,7 @@ class Fastest(Objective):
     """
 
     name = "fastest"
+    weights = ("wait",)
     superlative = "is predicted fastest"
     comparative = "faster"
     by_time = True

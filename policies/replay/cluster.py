@@ -212,10 +212,9 @@ class Cluster:
             raise UsageError(f"{subject} names a node that kind {kind} (0 to {count - 1}) lacks")
 
 
-def one_pool(cores: int, *, name: str = "all", gpus: int = 0, memory_bytes: int = 0) -> Cluster:
-    """Return a cluster of one partition with this many cores (and GPUs) as one pool."""
-    kind = NodeKind(name, 1, cores, gpus, memory_bytes)
-    return Cluster((kind,), (Partition(name, (name,)),), pooled=True)
+def one_pool(cores: int) -> Cluster:
+    """Return a cluster of one partition with this many cores as one pool."""
+    return Cluster((NodeKind("all", 1, cores),), (Partition("all", ("all",)),), pooled=True)
 
 
 def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:

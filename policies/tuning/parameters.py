@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig.plan import Hysteresis
+from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay.settings import PATIENCE
 from berth.policies.settings import PolicySettings
 
@@ -23,8 +24,6 @@ class Parameter:
     log: bool = False
     choices: tuple[str, ...] = ()
     """Possible values of the setting as text; empty: the setting is a number."""
-    objectives: tuple[str, ...] = ()
-    """Names of the objectives that use the setting; empty: all."""
     why: str = ""
     """Effect of a larger value, as text for the report."""
     sliced: bool = False
@@ -48,19 +47,19 @@ PARAMETERS: Mapping[str, Parameter] = {
             why="what the chosen place is best at",
         ),
         Parameter(
-            "weights.wait", 0.0, 4.0, objectives=("fastest", "balanced", "throughput-fair"),
+            "weights.wait", 0.0, 4.0,
             why="a larger weight sends more jobs to places that are free now",
         ),
         Parameter(
-            "weights.time", 0.0, 2.0, objectives=("balanced",),
+            "weights.time", 0.0, 2.0,
             why="a larger exponent prefers fast places, whatever they cost",
         ),
         Parameter(
-            "weights.cost", 0.0, 2.0, objectives=("balanced",),
+            "weights.cost", 0.0, 2.0,
             why="a larger exponent prefers cheap places, however slow",
         ),
         Parameter(
-            "weights.energy", 0.0, 2.0, objectives=("balanced",),
+            "weights.energy", 0.0, 2.0,
             why="a larger exponent prefers places that draw little",
         ),
         Parameter(
@@ -146,7 +145,8 @@ def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
 
 def matters(parameter: Parameter, objective: str) -> bool:
     """Return whether the objective uses the parameter."""
-    return not parameter.objectives or objective in parameter.objectives
+    weight = parameter.name.removeprefix("weights.")
+    return weight == parameter.name or weight in OBJECTIVES.load(objective).weights
 
 
 _YES, _NO = "yes", "no"

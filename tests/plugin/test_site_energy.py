@@ -13,8 +13,8 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.site import SiteWatcher, load_site
 from berth.plugin.site.energy import read_intensity
-from berth.policies import OBJECTIVES
 from berth.policies.carbon import Intensity
+from berth.policies.objectives import OBJECTIVES
 
 SCHEMA = 'schema = "berth.site/1"\n'
 PLACES = """

@@ -21,7 +21,8 @@ from berth.plugin.doctor.bundles import check_candidates
 from berth.plugin.first_site.stub import cpu_stub, gpu_stub
 from berth.plugin.site import demo_site, load, load_site
 from berth.plugin.site.reference import with_keys
-from berth.policies import Code, Mode
+from berth.policies.codes import Code
+from berth.policies.values import Mode
 
 SCHEMA = 'schema = "berth.site/1"\n'
 CPU = """

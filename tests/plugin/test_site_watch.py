@@ -9,7 +9,7 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.site import SiteWatcher, load
-from berth.policies import Mode
+from berth.policies.values import Mode
 
 SCHEMA = 'schema = "berth.site/1"\n'
 

@@ -8,18 +8,22 @@ from typing import Any, TypeVar
 
 from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request
 
-from berth.policies import Candidate, CandidateState, Decision, PolicySettings, Request, Translation
 from berth.policies.limits import Denied, Limit, Rights, Scope
-from berth.policies.settings import SliceAim, UntypedGpus, Weights
+from berth.policies.settings import PolicySettings, SliceAim, UntypedGpus, Weights
 from berth.policies.values import (
     UNBOUNDED,
+    Candidate,
+    CandidateState,
+    Decision,
     DefaultMemory,
     Demands,
     MemoryForm,
     QueueBounds,
     Ranked,
+    Request,
     RuledOut,
     TaskArray,
+    Translation,
 )
 from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Basis, MemoryUse

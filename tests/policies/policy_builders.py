@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth.policies import (
+from berth.policies.carbon import Intensity
+from berth.policies.decide import decide
+from berth.policies.limits import Denied, Limit, Rights
+from berth.policies.resources import translate, with_memory
+from berth.policies.settings import PolicySettings
+from berth.policies.values import (
     Candidate,
     CandidateState,
     Decision,
-    PolicySettings,
+    OwnQueue,
     Ranked,
     Request,
     Resources,
     Translation,
 )
-from berth.policies.carbon import Intensity
-from berth.policies.decide import decide
-from berth.policies.limits import Denied, Limit, Rights
-from berth.policies.resources import translate, with_memory
-from berth.policies.values import OwnQueue
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import (
     Basis,

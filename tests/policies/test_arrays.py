@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request, state
 
-from berth.policies import Candidate, CandidateState, Decider, Decision, PolicySettings, Translation
 from berth.policies.arrays import rounds, work_of
+from berth.policies.decide import Decider
 from berth.policies.limits import Denied, Limit, Scope
-from berth.policies.settings import Weights
-from berth.policies.values import Makespan, Request, TaskArray
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    Decision,
+    Makespan,
+    Request,
+    TaskArray,
+    Translation,
+)
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval

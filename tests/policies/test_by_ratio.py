@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from policy_builders import GIB, H, cpu, decided, forecast, request, state, states
 
-from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.codes import Ground
 from berth.policies.list_order import ends_later
-from berth.policies.settings import FitSettings
+from berth.policies.settings import FitSettings, PolicySettings
+from berth.policies.values import Candidate, Decision
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import (
     Basis,

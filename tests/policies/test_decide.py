@@ -27,16 +27,10 @@ from policy_builders import (
     states,
 )
 
-from berth.policies import (
-    Candidate,
-    Code,
-    Decider,
-    Decision,
-    PolicySettings,
-    Request,
-    Translation,
-    Weights,
-)
+from berth.policies.codes import Code
+from berth.policies.decide import Decider
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import Candidate, Decision, Request, Translation
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, MemoryUse, PredictionCurve
 

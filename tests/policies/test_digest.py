@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROGRAM = """
 from policy_builders import *
-from berth.policies import PolicySettings
+from berth.policies.settings import PolicySettings
 from berth.policies.decide import decide
 places = (cpu(allowed_users=frozenset("ada bob eve".split())), gpu())
 asked = request(allowed_queues=frozenset("cpu gpu mig long short".split()))

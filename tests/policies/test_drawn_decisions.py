@@ -13,8 +13,7 @@ import pytest
 from drawn_cases import case, shown
 from policy_builders import NOW_S
 
-from berth.policies import Decider
-from berth.policies.decide import decide
+from berth.policies.decide import Decider, decide
 
 CASES = 240
 FILE = Path(__file__).with_name("drawn_decisions.txt")

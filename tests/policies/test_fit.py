@@ -22,11 +22,10 @@ from policy_builders import (
     states,
 )
 
-from berth.policies import Candidate, Decision, PolicySettings, Request
 from berth.policies.codes import Ground
 from berth.policies.limits import Limit, Scope
-from berth.policies.settings import FitSettings, UntypedGpus
-from berth.policies.values import DefaultMemory, Demands, QueueBounds
+from berth.policies.settings import FitSettings, PolicySettings, UntypedGpus
+from berth.policies.values import Candidate, Decision, DefaultMemory, Demands, QueueBounds, Request
 from berth.predictor.core.prediction import Basis
 
 FIT = PolicySettings(list_queues=True, fit=FitSettings())

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from policy_builders import GIB, GPU, PREDICTED, cpu, curve, decided, forecast, ranked_as, request
 
-from berth.policies import Code, Decision
+from berth.policies.codes import Code
+from berth.policies.values import Decision
 from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.nodes import NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Interval

@@ -21,10 +21,20 @@ from policy_builders import (
     state,
 )  # fmt: skip
 
-from berth.policies import CandidateState, Decider, Decision, PolicySettings, Resources
 from berth.policies.bounds import cores_on_node, holds, memory_on_node, over_bounds
+from berth.policies.decide import Decider
 from berth.policies.limits import Denied, Limit, Scope
-from berth.policies.values import UNBOUNDED, Demands, QueueBounds, Request, RuledOut
+from berth.policies.settings import PolicySettings
+from berth.policies.values import (
+    UNBOUNDED,
+    CandidateState,
+    Decision,
+    Demands,
+    QueueBounds,
+    Request,
+    Resources,
+    RuledOut,
+)
 
 MIB = 2**20
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from policy_builders import CPU, cpu, curve, decided, forecast, ranked_as, state, states
 
-from berth.policies import CandidateState, PolicySettings
+from berth.policies.settings import PolicySettings
+from berth.policies.values import CandidateState
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
 
-from berth.policies import Decider, PolicySettings, Resources
 from berth.policies.bounds import memory_on_node, over_bounds
+from berth.policies.decide import Decider
 from berth.policies.resources import held_where_it_was, own_cores_per_node, translate, with_memory
+from berth.policies.settings import PolicySettings
 from berth.policies.values import (
     Candidate,
     DefaultMemory,
@@ -20,6 +21,7 @@ from berth.policies.values import (
     MemoryForm,
     QueueBounds,
     Request,
+    Resources,
 )
 from berth.predictor.core.prediction import Interval
 

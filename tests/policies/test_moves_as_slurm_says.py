@@ -15,9 +15,9 @@ from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.daemon.requests import choice, request
 from berth.plugin.scheduler.states import own_queues_of, states_of
 from berth.plugin.slurm.cluster import parse_cluster
-from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.decide import decide
-from berth.policies.settings import FitSettings
+from berth.policies.settings import FitSettings, PolicySettings
+from berth.policies.values import Candidate, Decision
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 

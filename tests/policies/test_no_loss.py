@@ -13,15 +13,17 @@ from typing import Any, NamedTuple
 
 from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state
 
-from berth.policies import Candidate, Decision, PolicySettings, Request
 from berth.policies.decide import Decider
-from berth.policies.settings import FitSettings
+from berth.policies.settings import FitSettings, PolicySettings
 from berth.policies.values import (
+    Candidate,
     CandidateState,
+    Decision,
     DefaultMemory,
     Demands,
     OwnQueue,
     QueueBounds,
+    Request,
     Resources,
 )
 

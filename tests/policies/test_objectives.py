@@ -28,21 +28,14 @@ from policy_builders import (
 )  # fmt: skip
 
 from berth.pilot.errors import UsageError
-from berth.policies import (
-    OBJECTIVES,
-    CandidateState,
-    Code,
-    Decider,
-    Decision,
-    PolicySettings,
-    Resources,
-    Weights,
-)
 from berth.policies.carbon import HOUR_S, Intensity
+from berth.policies.codes import Code
+from berth.policies.decide import Decider
 from berth.policies.limits import UsedShares
-from berth.policies.objectives import JobEstimate, Objective, ScoreTerm
+from berth.policies.objectives import OBJECTIVES, JobEstimate, Objective, ScoreTerm
 from berth.policies.objectives.energy import PowerSource, energy_of
-from berth.policies.values import Demands, OwnQueue, Request
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import CandidateState, Decision, Demands, OwnQueue, Request, Resources
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
 

@@ -9,20 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, state
 
-from berth.policies import (
-    OBJECTIVES,
+from berth.policies.decide import Decider, decide
+from berth.policies.objectives import OBJECTIVES
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import (
     Candidate,
     CandidateState,
-    Decider,
     Decision,
-    PolicySettings,
+    QueueBounds,
     Request,
     Resources,
+    RuledOut,
     Translation,
 )
-from berth.policies.decide import decide
-from berth.policies.settings import Weights
-from berth.policies.values import QueueBounds, RuledOut
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 

@@ -6,8 +6,8 @@ import math
 
 from policy_builders import CPU, cpu, curve, decided, forecast, ranked_as, request
 
-from berth.policies import PolicySettings
 from berth.policies.codes import Code
+from berth.policies.settings import PolicySettings
 from berth.predictor.core.forecast import Forecast
 
 PLACES = (CPU, cpu("old"))

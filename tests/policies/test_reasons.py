@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from berth.policies import Code
-from berth.policies.codes import CHECKED_IN_ORDER
+from berth.policies.codes import CHECKED_IN_ORDER, Code
 
 PAGE = Path(__file__).parents[2] / "docs" / "reasons.md"
 

@@ -21,9 +21,9 @@ from policy_builders import (
     states,
 )
 
-from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.constraints import names_no_type
-from berth.policies.settings import SliceAim, UntypedGpus
+from berth.policies.settings import PolicySettings, SliceAim, UntypedGpus
+from berth.policies.values import Candidate, Decision
 from berth.predictor.core.prediction import Basis
 
 

@@ -19,9 +19,9 @@ from policy_builders import (
     translated,
 )
 
-from berth.policies import Candidate, PolicySettings, Resources, Translation
 from berth.policies.codes import Code
-from berth.policies.values import Demands
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, Demands, Resources, Translation
 
 
 def rule(**values: Any) -> Translation:

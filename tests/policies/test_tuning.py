@@ -15,7 +15,7 @@ import pytest
 from stand_in_replayer import DAY_S, StandIn
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.policies import PolicySettings, Weights
+from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning import (
     METRICS,
     PARAMETERS,

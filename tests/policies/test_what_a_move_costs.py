@@ -21,10 +21,9 @@ from policy_builders import (
     states,
 )
 
-from berth.policies import PolicySettings, Request
 from berth.policies.gate import loss_of, move_of
-from berth.policies.settings import FitSettings, GateSettings
-from berth.policies.values import DefaultMemory, Demands, OwnQueue, QueueBounds, Resources
+from berth.policies.settings import FitSettings, GateSettings, PolicySettings
+from berth.policies.values import DefaultMemory, Demands, OwnQueue, QueueBounds, Request, Resources
 
 STRICT = GateSettings()
 

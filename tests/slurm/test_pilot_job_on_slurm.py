@@ -18,7 +18,7 @@ from berth.pilot.errors import SchedulerError
 from berth.pilot.profile import Profile
 from berth.plugin.slurm.pilot_tail import PendingChange, apply, change_of, waiting_for
 from berth.plugin.store import Store
-from berth.policies import Edit, Request, Resources
+from berth.policies.values import Edit, Request, Resources
 from berth.predictor.core.forecast import Forecast
 
 SHOW = "#!/bin/sh\necho where=$SLURM_JOB_PARTITION tasks=$SLURM_NTASKS gpus=$SLURM_JOB_GPUS\n"

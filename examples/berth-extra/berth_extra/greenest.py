@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.policies import Code
+from berth.policies.codes import Code
 from berth.policies.objectives import JobEstimate, Objective, ScoreTerm
 
 

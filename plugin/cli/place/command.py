@@ -27,7 +27,7 @@ from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options
 from berth.plugin.workloads.filing import others_of_name
 from berth.plugin.workloads.names import caller, owner_in
-from berth.policies import OBJECTIVES
+from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 
 _POSITIVE = click.IntRange(min=1)

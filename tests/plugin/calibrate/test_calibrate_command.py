@@ -40,7 +40,7 @@ from berth.plugin.findings import Status
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store, WorkloadRecord
-from berth.policies import Candidate
+from berth.policies.values import Candidate
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import load
 from berth.predictor.hardware import platforms

@@ -80,6 +80,13 @@ def test_jobs_that_name_no_partition_are_placed_by_fit_only_where_the_site_says_
     assert decide(everybody, **UNKNOWN, queue="gpu")["code"] == "own-queue"
 
 
+def test_jobs_for_the_auto_partition_are_covered_where_those_that_name_none_are_not() -> None:
+    site = site_of(fit="", coverage="unnamed_partition = false")
+    service, _ = knowing_service(site=site)
+    assert decide(service, **UNKNOWN)["edits"] == {"queue": "cpu"}
+    assert decide(service, **UNKNOWN, queue="")["code"] == "not-covered-queue"
+
+
 @pytest.mark.parametrize(
     "job", [{"comment": "berth:off"}, {"mode": "off"}, {"reservation": "mine"}, {"het": 1},
             {"pinned": ["nodelist"]}]

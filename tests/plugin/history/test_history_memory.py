@@ -15,11 +15,17 @@ from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.workloads import run_of
 from berth.plugin.store import Store
-from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.constraints import MEASURE_GPU_MEMORY
 from berth.policies.decide import decide
 from berth.policies.settings import PolicySettings
-from berth.policies.values import Decision
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    Decision,
+    Request,
+    Resources,
+    Translation,
+)
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Interval

@@ -9,12 +9,18 @@ from berth.plugin.daemon.fitting import wants_slices
 from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.forecasting import platforms_for
 from berth.plugin.site.document import SlicesFromUse
-from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.codes import Code
 from berth.policies.decide import decide
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import profiles_that_will_do
-from berth.policies.values import Decision
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    Decision,
+    Request,
+    Resources,
+    Translation,
+)
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of

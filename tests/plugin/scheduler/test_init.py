@@ -14,7 +14,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.cli.site.init import init
 from berth.plugin.site import load_site
 from berth.plugin.slurm.scheduler import Slurm
-from berth.policies import Mode
+from berth.policies.values import Mode
 
 
 def run(*arguments: str) -> Result:

@@ -17,7 +17,7 @@ from berth.plugin.slurm import commands
 from berth.plugin.slurm.cluster import parse_cluster, read_cluster
 from berth.plugin.slurm.records import duration_s, gres, records
 from berth.plugin.slurm.scheduler import Slurm
-from berth.policies import Candidate
+from berth.policies.values import Candidate
 
 
 def candidate(name: str, queue: str, **changes: object) -> Candidate:

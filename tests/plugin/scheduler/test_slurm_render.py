@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from berth.plugin.scheduler import Job
 from berth.plugin.slurm.render import sbatch
-from berth.policies import Edit, Request, Resources
+from berth.policies.values import Edit, Request, Resources
 
 SCRIPT = Job(("job.sh", "a b"), is_script=True, comment="berth:lu")
 

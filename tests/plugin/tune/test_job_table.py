@@ -21,9 +21,9 @@ from berth.plugin.scheduler.past_jobs import ReadJobs
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.run import join, policy_values, slices_text
-from berth.policies import PolicySettings, Weights
 from berth.policies.mig.plan import Hysteresis
 from berth.policies.replay.settings import PATIENCE
+from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning import METRICS, TracePart
 from berth.policies.tuning.parameters import Slicing, chosen
 

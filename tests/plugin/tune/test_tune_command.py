@@ -435,7 +435,7 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
 ) -> None:
     text = 'schema = "berth.site/1"\n' + head + '[[candidates]]\nname="c"\n'
     text += 'platform="rome-7742"\npartition="b"\n'
-    from berth.policies import PolicySettings
+    from berth.policies.settings import PolicySettings
 
     path = Path("berth.toml")
     try:

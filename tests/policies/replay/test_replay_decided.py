@@ -9,7 +9,6 @@ import pytest
 from replay_validation import problems
 
 from berth.pilot.errors import UsageError
-from berth.policies import Candidate, PolicySettings
 from berth.policies.objectives.time_and_cost import Fastest
 from berth.policies.replay import (
     Cluster,
@@ -23,6 +22,8 @@ from berth.policies.replay import (
 )
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.predicted import ForecastColumns
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate
 
 CLUSTER = Cluster(
     (NodeKind("old", 1, 4, platform="slow"), NodeKind("new", 1, 4, platform="quick")),
