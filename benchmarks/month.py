@@ -13,6 +13,8 @@ an oracle that knows all times.
 Sampled, so that three seeds take ten minutes on two idle cores: at most so many jobs of each user
 in the month and in the week (``--jobs``); the pools are as large as the load asks for. The seed
 draws that sample, ratios, names and habits. Intervals resample users, with the jobs of all seeds.
+One job that starts a minute later can delay many others, so each week is simulated several times,
+its submissions moved by up to five minutes, and a job counts with its mean (``--repeats``).
 Berth learns nothing during the week. What it does not answer starts in the order of the nodes, old
 first.
 
@@ -38,13 +40,14 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 from month_bench import queues  # noqa: E402
 from month_bench.berth_site import BerthSite  # noqa: E402
 from month_bench.figures import Outcome, joined, tables  # noqa: E402
-from month_bench.jobs import DAY_S, Job, jobs_of, ricc  # noqa: E402
+from month_bench.jobs import DAY_S, Job, jobs_of, ricc, uniform  # noqa: E402
 from month_bench.sites import SITES  # noqa: E402
 
 PERIODS = {"development": (0.0, 30.0), "first": (14.0, 44.0), "second": (67.0, 97.0)}
 """First and last day of the imported jobs; the week follows."""
 LOADS = (0.5, 0.7, 0.85)
 KNOWN_RUNS = 5
+MOVED_S = 300.0
 ALIKE = 1.01
 """A first place is the best where the job takes at most this many times as long as on another."""
 
@@ -57,6 +60,7 @@ def main() -> int:
     parser.add_argument("--period", choices=PERIODS, default="development")
     parser.add_argument("--jobs", type=int, nargs=2, default=(100, 40), metavar=("MONTH", "WEEK"),
                         help="most jobs of one user; default: 100 40")  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=4, help="simulations; default: 4")
     parser.add_argument("--stores", type=Path, help="folder where imported stores are kept, and "
                         "taken from: for work on decisions, which change no import")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="processes; default: 2")
@@ -72,7 +76,7 @@ def main() -> int:
             of_site[site].append(outcomes)
     outcomes = [joined(seeds) for site in sites for seeds in zip(*of_site[site], strict=True)]
     print(f"# The {options.period} period; seeds: {options.seeds}; jobs of a user: at "
-          f"most {options.jobs[0]} and {options.jobs[1]}; jobs decided: "
+          f"most {options.jobs[0]} and {options.jobs[1]}; repeats: {options.repeats}; jobs: "
           f"{sum(len(each.users) for each in outcomes)}")  # fmt: skip
     print(tables(outcomes))
     _tell(begin_s, "done")
@@ -97,8 +101,16 @@ def _week(site: str, seed: int, options: argparse.Namespace) -> list[Outcome]:
     rules = (queues.own_choice, listed, queues.earliest_start(kinds), berth.places, queues.oracle)
     outcomes = []
     for load in options.load or LOADS:
-        berth.unanswered.clear()
-        ran = [queues.simulate(week, queues.pools(kinds, week, load), rule) for rule in rules]
+        ran = [
+            np.mean(
+                [
+                    queues.simulate(_moved(week, repeat), queues.pools(kinds, week, load), rule)
+                    for repeat in range(options.repeats)
+                ],
+                axis=0,
+            )
+            for rule in rules
+        ]
         outcomes.append(
             Outcome(
                 site, load, np.array([job.user for job in week]),
@@ -110,6 +122,18 @@ def _week(site: str, seed: int, options: argparse.Namespace) -> list[Outcome]:
         )  # fmt: skip
         _tell(begin_s, f"{site}, seed {seed}: load {load:.0%} simulated")
     return outcomes
+
+
+def _moved(week: Sequence[Job], repeat: int) -> list[Job]:
+    """Return the week as it is for 0, else each submission moved by up to five minutes."""
+    if not repeat:
+        return list(week)
+    return [
+        job._replace(
+            submit_s=job.submit_s + MOVED_S * (2 * uniform("moved", job.number, repeat) - 1)
+        )
+        for job in week
+    ]
 
 
 def _known(month: Sequence[Job], end_s: float) -> set[str]:

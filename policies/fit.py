@@ -239,13 +239,14 @@ def _held(request: Request, place: Candidate) -> Resources | Exclusion:
 
 def _too_little_memory(case: Prospect) -> Exclusion | None:
     """Exclude a candidate with less memory than the program is predicted to use; unknown memory
-    excludes none, because the memory that the job asks for applies."""
+    excludes none, because what the job asks for applies, but MIG slices of a program that ran on
+    larger GPUs."""
     memory, candidate = case.memory, case.candidate
     if memory is None or (memory.host_bytes is None and not candidate.is_gpu):
         return None
     places = (case.request.own and case.request.own.places) or ()
-    is_open = memory.gpu_held_in_bytes is None or candidate.name in places  # it may start there
-    if memory.gpu_bytes is None and is_open:
+    is_open = memory.gpu_held_in_bytes is None or candidate.name in places
+    if memory.gpu_bytes is None and (candidate.slice_of is None or is_open):
         case = replace(case, candidate=replace(candidate, gpu_memory_bytes=None))
     return memory_fits(case)
 

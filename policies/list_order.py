@@ -2,9 +2,10 @@
 
 - The kinds whose times are known for this program exchange their places in it: one passes another
   where it is surely faster; a kind without evidence keeps its place.
-- A kind is left out only where the program is known on both kinds and very likely ends later there
-  than after the expected wait for the best one. Where the best one has room now, none is left out:
-  the job starts there.
+- A kind is left out only where past jobs of this program ran on both kinds, and surely lose more
+  time there than the site's programs usually do, so that others use it better, and the job very
+  likely ends later there than after the expected wait for the best one. Where the best one has room
+  now, none is left out: the job starts there.
 
 Kinds are compared by how many times longer the job takes on one than on another. Such ratios are
 often known well where the job's own time is not: how long the next job takes depends on its input,
@@ -23,16 +24,12 @@ from berth.policies.fit import Fit
 from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Ranked
-from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 
-WAIT_MARGIN = 3.0
-"""A place is left out where waiting for the best one is so many times shorter than what the job
-would lose there: a list keeps both chances, and a wait is only expected. In the month benchmark
-(development period, one seed) a margin of 1 lost up to 8 % against the list, and 3 up to 6 %."""
-_OF_A_PILOT = frozenset({Basis.MEASURED, Basis.LEARNED, Basis.CALIBRATED})
-_OF_PAST_JOBS = frozenset({Basis.MEASURED})
-"""Bases that are evidence about the program itself on a place, by how the program is known."""
+UNUSUAL = 1.2
+"""A place is left out for programs that surely lose this many times more there than programs
+usually do. In the month benchmark (development period, true ratios, three seeds) 1.1, 1.2 and 1.3
+gain as much where ratios vary; where they do not, nothing is left out."""
 
 
 class SiteNow(NamedTuple):
@@ -76,12 +73,11 @@ def by_evidence(
     used: Sequence[Fit],
     unfit: Mapping[str, Exclusion],
     known: Mapping[str, Ranked],
-    forecast: Forecast | None,
     now: SiteNow,
 ) -> PlaceList:
     """Return the candidates as a list in the site's order, changed by what is known of the
     program."""
-    slower = _slower_than_waiting(used, known, forecast, now)
+    slower = _slower_than_waiting(used, known, now)
     used = [fit for fit in used if fit.candidate.name not in slower]
     times = {
         fit.candidate.name: ranked
@@ -138,22 +134,22 @@ def _surely_faster(ranked: Ranked, other: Ranked) -> bool:
 
 
 def _first_to_end(fits: Sequence[Fit], times: Mapping[str, Ranked]) -> list[Fit]:
-    """Return the candidates for a scheduler that takes one queue only: by the expected end where
-    all times are known, else by the expected start and the site's order."""
-    compared = len(times) == len(fits)
-
-    def key(fit: Fit) -> tuple[float, float, str]:
-        place = fit.candidate
-        wait_s, rank = fit.wait_s, place.speed_rank
-        return (wait_s + _seconds(times[place.name]) if compared else wait_s), rank, place.name
-
-    return sorted(fits, key=key)
+    """Return the candidates for a scheduler that takes one queue only, by the expected end: a place
+    without a known time counts as the next known one in the list's order, else the last."""
+    ordered = _in_order(fits, times)
+    known = [times[fit.candidate.name] for fit in ordered if fit.candidate.name in times]
+    time_s = _seconds(known[-1]) if known else 0.0
+    ends_s: dict[str, float] = {}
+    for fit in reversed(ordered):
+        if fit.candidate.name in times:
+            time_s = _seconds(times[fit.candidate.name])
+        ends_s[fit.candidate.name] = fit.wait_s + time_s
+    return sorted(ordered, key=lambda fit: ends_s[fit.candidate.name])
 
 
 def _slower_than_waiting(
     fits: Sequence[Fit],
     known: Mapping[str, Ranked],
-    forecast: Forecast | None,
     now: SiteNow,
 ) -> dict[str, Exclusion]:
     """Return the candidates where the job very likely ends later than after its wait for the best,
@@ -161,7 +157,7 @@ def _slower_than_waiting(
     compared: list[tuple[Ranked, float, float]] = []
     for fit in fits:
         ranked = known.get(fit.candidate.name)
-        if ranked is None or not _is_evidence(ranked, forecast, now.settings):
+        if ranked is None or not _is_evidence(ranked, now.settings):
             continue
         state = now.states.get(fit.candidate.name)
         wait_s = expected_wait_s(fit.resources, ranked.length_s, state)
@@ -181,13 +177,12 @@ def _slower_than_waiting(
     }
 
 
-def _is_evidence(ranked: Ranked, forecast: Forecast | None, settings: PolicySettings) -> bool:
-    """Return whether the candidate's time is known for this program well enough to leave a place
-    out."""
-    if forecast is None or ranked.runtime_s is None or ranked.guess:
+def _is_evidence(ranked: Ranked, settings: PolicySettings) -> bool:
+    """Return whether past jobs of this program tell its time on the candidate well enough to leave
+    a place out."""
+    if ranked.runtime_s is None or ranked.guess or ranked.usual_ratio is None:
         return False
-    bases = _OF_PAST_JOBS if forecast.kind == "history" else _OF_A_PILOT
-    return ranked.basis in bases and not settings.too_wide(ranked.ratio_log_width)
+    return ranked.basis is Basis.MEASURED and not settings.too_wide(ranked.ratio_log_width)
 
 
 def _sure(wait_s: float, state: CandidateState | None) -> float:
@@ -196,8 +191,9 @@ def _sure(wait_s: float, state: CandidateState | None) -> float:
 
 
 def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) -> bool:
-    """Return whether a job very likely ends later on ``ranked`` than on ``best``: by the lower end
-    of their ratio's interval, by a cautious guess of the job's time, and with a margin.
+    """Return whether a job very likely ends later on ``ranked`` than on ``best``, and loses more
+    there than programs usually do, by the factor ``UNUSUAL``: by the lower end of their ratio's
+    interval, and by a cautious guess of the job's time.
 
     ``wait_s``: how long it surely waits there; ``best_wait_s``: its expected wait on the other.
     """
@@ -206,5 +202,9 @@ def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) 
     if time is None or best_time is None or math.isinf(half_width):
         return False
     least_ratio = time.mid / best_time.mid * math.exp(-half_width)
+    if not ranked.usual_ratio or not best.usual_ratio:
+        return False
+    if least_ratio <= UNUSUAL * ranked.usual_ratio / best.usual_ratio:
+        return False
     short_s = math.sqrt(best_time.low * best_time.mid)
-    return short_s * (least_ratio - 1.0) > WAIT_MARGIN * (best_wait_s - wait_s)
+    return short_s * (least_ratio - 1.0) > best_wait_s - wait_s

@@ -57,7 +57,7 @@ def list_as_written(
         return unfit
     if may_stay and _starts_sooner_as_written(request, used, now):
         return {}
-    return by_evidence(used, unfit, known, forecast, now)
+    return by_evidence(used, unfit, known, now)
 
 
 def list_beside(
@@ -112,7 +112,7 @@ def list_beside(
         return None
     if not by_time:
         return PlaceList(tuple(used), left_out, {}, by_time=False)
-    return by_evidence(used, left_out, {each.candidate: each for each in ranked}, forecast, now)
+    return by_evidence(used, left_out, {each.candidate: each for each in ranked}, now)
 
 
 def without_scarce(
@@ -229,12 +229,13 @@ def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: SiteNo
 
 
 def _over_time_everywhere(forecast: Forecast | None, predicted: Sequence[Ranked]) -> bool:
-    """Return whether a program known from past jobs may be over its time limit on all predicted
-    places: then its time is too uncertain to prefer a place where nothing is predicted."""
+    """Return whether a program known from past jobs may be over its time limit even where it is
+    predicted fastest: then its time is too uncertain to prefer a place where nothing is
+    predicted."""
     if forecast is None or forecast.kind != "history":
         return False
-    timed = [ranked for ranked in predicted if ranked.runtime_s is not None]
-    return all(ranked.code in OVER_TIME for ranked in timed)
+    timed = [(ranked.runtime_s.mid, ranked.code) for ranked in predicted if ranked.runtime_s]
+    return not timed or min(timed)[1] in OVER_TIME
 
 
 def _to_use(fits: Sequence[Fit], *, may_stay: bool) -> tuple[list[Fit], dict[str, Exclusion]]:

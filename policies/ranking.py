@@ -150,6 +150,7 @@ class Ranking:
             guess=unsure is not None or is_guess,
             source=forecast.source_of(candidate.platform),
             ratio_log_width=half_width,
+            usual_ratio=None if point is None else point.usual_ratio,
         )
         return Assessed(candidate, ranked, estimate)
 

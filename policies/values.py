@@ -467,6 +467,9 @@ class Ranked(NamedTuple):
     ratio_log_width: float = math.inf
     """Half width in natural log with which the run time enters a comparison with other candidates:
     the error that they share is not in it. Infinity: no time is predicted."""
+    usual_ratio: float | None = None
+    """How many times longer the site's programs usually run here than on a platform that is the
+    same for all candidates; None: not known."""
 
     @property
     def known_ratio_log_width(self) -> float | None:

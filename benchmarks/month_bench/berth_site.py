@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,15 +57,38 @@ class BerthSite:
         self.unanswered: set[int] = set()
         """Numbers of jobs that stayed as written."""
         self._kinds, self._service = kinds, Service(view(site), lambda _: None)
+        self._always: dict[int, tuple[str, ...] | None] = {}
+        """Answers by the numbers of jobs that do not depend on the queues; None: it does."""
         self._service.shelf = Shelf().updated(store.changes_since(0))
         store.close()
 
     def places(self, queues: Queues, job: Job) -> tuple[str, ...]:
         """Return where a job that is submitted to ``auto`` may start: on the partitions that Berth
-        chooses, else on all nodes in their order."""
+        chooses, else on all nodes in their order.
+
+        A job is asked on idle queues and with a short wait on each kind that it fits; where the
+        answers are the same, they do not depend on waits, and it is not asked again."""
+        if job.number not in self._always:
+            idle = Queues(
+                {name: Pool(p.size, of_gpus=p.of_gpus) for name, p in queues.pools.items()}
+            )
+            answers = {
+                self._asked(idle, job, {kind: 1.0 for kind in (busy,) if kind})
+                for busy in ("", *job.fitting)
+            }
+            self._always[job.number] = answers.pop() if len(answers) == 1 else None
+        always = self._always[job.number]
+        if always is not None:
+            return always
         starts_s = queues.starts_s(job, by_limits=True)
+        return self._asked(
+            queues, job, {kind: start_s - queues.now_s for kind, start_s in starts_s.items()}
+        )
+
+    def _asked(self, queues: Queues, job: Job, waits_s: Mapping[str, float]) -> tuple[str, ...]:
+        """Return Berth's answer; ``waits_s``: by kind, none: it has room."""
         states = {
-            kind.name: _state(kind, queues.pools[kind.name], starts_s[kind.name] - queues.now_s)
+            kind.name: _state(kind, queues.pools[kind.name], waits_s.get(kind.name, 0.0))
             for kind in self._kinds
         }
         self._service.snapshot = Snapshot(states, time.time(), time.monotonic())
@@ -88,9 +111,10 @@ def _import(site_file: Path, lines: Iterable[str], accounting: Path) -> None:
 
 
 def _state(kind: Kind, pool: Pool, wait_s: float) -> CandidateState:
-    cores, gpus = pool.free, 0
+    free = 0 if wait_s > 0 else pool.free
+    cores, gpus = free, 0
     if kind.gres:
-        cores, gpus = pool.free * CORES_PER_NODE // GPUS_PER_NODE, pool.free
+        cores, gpus = free * CORES_PER_NODE // GPUS_PER_NODE, free
     return CandidateState(
         True, cores, gpus, len(pool.waiting), time.time(), NODES,
         gpu_types=(kind.gres,) if kind.gres else (),

@@ -152,7 +152,7 @@ class SiteRatios:
                 usual[name] = ratio.mid if of_unknown is None else of_unknown.mid
         mids = in_usual_order(log_ratios, usual)
         return tuple(
-            _document(name, home, ratio, mids[name])
+            _document(name, home, ratio, mids[name], usual[name])
             for name, ratio in log_ratios.items()
             if name != home
         )
@@ -188,10 +188,10 @@ def program_of(job: Run) -> Hashable:
     return name, *shape
 
 
-def _document(platform: str, than: str, ratio: LogRatio, mid: float) -> KindRatio:
+def _document(platform: str, than: str, ratio: LogRatio, mid: float, usual: float) -> KindRatio:
     ends = ratio.mid - ratio.half_width, ratio.mid + ratio.half_width
     low, mid, high = (math.exp(log) for log in sorted((*ends, mid)))  # it may be beyond an end
     return KindRatio(
         platform=platform, than=than, low=low, mid=mid, high=high, programs=ratio.programs,
-        is_own=ratio.is_own, kernels=ratio.kernels,
+        is_own=ratio.is_own, kernels=ratio.kernels, usual=math.exp(usual),
     )  # fmt: skip

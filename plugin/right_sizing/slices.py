@@ -1,4 +1,9 @@
-"""Advises the MIG slice that would do for a kind of GPU job, by what its past runs used."""
+"""Advises the MIG slice to try for a kind of GPU job, by what its past runs used.
+
+How long a job takes on a slice is not predicted from its use, but bounded: while a kernel ran, the
+slice's share of the GPU does the work of the whole, so a job that used its GPU for the share ``u``
+of its time takes at most ``1 - u + u / share`` times as long. On MISO's runs (A100, 113 rows) that
+holds for 96 %."""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ from berth.predictor.hardware.mig.slices import MARK, geometry_of
 
 @dataclass(frozen=True, slots=True)
 class SliceAdvice:
-    """The smallest slice that would do for a kind of job, and what speaks for it."""
+    """The smallest slice to try for a kind of job, and what speaks for it."""
 
     gpu: str
     profile: str
@@ -31,20 +36,19 @@ class SliceAdvice:
     """The largest GPU memory that a run used (bytes)."""
     slice_bytes: float
     gpu_utilisation: float
-    """Share of the time with a kernel on the GPU: the median of the runs, 0 to 1."""
-    slowdown_low: float
-    slowdown_high: float
-    """The time on the slice over that on the whole GPU: the 90 % interval."""
+    """Share of the time with a kernel on the GPU: the most of the runs, 0 to 1."""
+    slowdown_at_most: float
+    """Bound of the time on the slice over that on the whole GPU."""
     submit: str
     """The submission that asks for such a slice; empty: this site offers none."""
 
     def sentence(self) -> str:
         """Return the advice with its reason, the submission for it, and the way back."""
         text = (
-            f"a {self.profile} of {self.gpu} would do: at most "
+            f"try a {self.profile} of {self.gpu}: at most "
             f"{format_bytes(self.gpu_peak_bytes)} of its {format_bytes(self.slice_bytes)} and "
             f"{100 * self.gpu_utilisation:.0f} % of a whole GPU were used in {self.runs} runs; "
-            f"{self.slowdown_low:.1f} to {self.slowdown_high:.1f} times as long there"
+            f"at most {self.slowdown_at_most:.1f} times as long there"
         )
         if not self.submit:
             return f"{text} (this site has no such slices)"
@@ -56,7 +60,7 @@ def advise_slice(
 ) -> SliceAdvice | None:
     """Return the advice for one user's past jobs of one kind, the newest last.
 
-    None: nothing is recorded of their use of one whole GPU, or no slice would do.
+    None: nothing is recorded of their use of one whole GPU, or no slice is large enough.
     """
     name = stored_name_of(store, jobs[-1]) if jobs and jobs[-1].gpus == 1 else None
     record = None if name is None else store.workload(name)
@@ -76,17 +80,20 @@ def advise_slice(
         return None
     if smallest is None or smallest.part >= 1.0:
         return None
-    slowdown = smallest.prediction.slowdown
+    profile = smallest.profile
+    share = min(
+        profile.compute_slices / geometry.compute_slices,
+        profile.memory_slices / geometry.memory_slices,
+    )
     return SliceAdvice(
         gpu=geometry.gpu,
-        profile=smallest.profile.name,
+        profile=profile.name,
         runs=use.runs,
         gpu_peak_bytes=int(max(peaks)),
-        slice_bytes=smallest.profile.memory_bytes,
-        gpu_utilisation=use.utilisation,
-        slowdown_low=max(slowdown.low, 1.0),
-        slowdown_high=slowdown.high,
-        submit=_submission(site, f"{whole.name}{MARK}{smallest.profile.name}"),
+        slice_bytes=profile.memory_bytes,
+        gpu_utilisation=use.most,
+        slowdown_at_most=1.0 + use.most * (1.0 / share - 1.0),
+        submit=_submission(site, f"{whole.name}{MARK}{profile.name}"),
     )
 
 

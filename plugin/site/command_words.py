@@ -1,8 +1,9 @@
 """Names the program of a job by the words of its commands: only a command's own word names it.
 
 A script is split into simple commands (``a && b | c; d``). Of each, variables and what starts
-another command (``srun -n 4``, ``singularity exec image.sif``) are passed over; folders, arguments
-and text name nothing: ``cd lammps``, ``./x --out lammps`` and ``echo lammps`` run no LAMMPS.
+another command (``srun -n 4``, ``singularity exec image.sif``, ``./gpu-wrapper.sh``) are passed
+over, and variables that the script itself sets have their values; folders, arguments and text name
+nothing: ``cd lammps``, ``./x --out lammps`` and ``echo lammps`` run no LAMMPS.
 """
 
 from __future__ import annotations
@@ -14,17 +15,29 @@ from berth.plugin.site.schedulers import SCHEDULERS
 
 _TOKENS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\\.|[^\s'\";|&()\\])+|[;|&()\n]", re.DOTALL)
 _ENDS = frozenset(";|&()\n")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})$")
+_WHICH = re.compile(r"\$\(\s*(?:which|command -v)\s+([\w.+-]+)\s*\)|`which ([\w.+-]+)`")
+_HEREDOC = re.compile(r"<<-?\s*[\"'\\]?(\w+)")
 _WHOLE_OPTION = re.compile(r"-\w\d+$|--[\w-]+=|--$")
 """Options that hold their value, after which a word is the command."""
+_OPTIONS_OF_NAMES = frozenset(
+    ("-J", "--job-name", "-p", "--partition", "-A", "--account", "-C", "--constraint", "-q",
+     "--qos", "-o", "--output", "-e", "--error", "-D", "--chdir", "-w", "--nodelist", "-B",
+     "--bind", "--name")
+)  # fmt: skip
+"""Options whose value may be a program's name, which is then no command."""
 _STARTERS = frozenset(
     ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "ibrun", "aprun",
-     "jsrun", "charmrun", "time", "exec", "nohup", "env", "nice", "timeout", "numactl",
-     "taskset", "stdbuf", "hwloc-bind", "singularity", "apptainer", "podman", "docker", "shifter",
-     "sarus", "enroot", "perf", "nsys", "ncu", "likwid-perfctr", "if", "then", "do", "else", "!",
+     "jsrun", "lrun", "mpprun", "mympirun", "mpirun_rsh", "omplace", "uenv", "charmrun", "time",
+     "exec", "nohup", "env", "nice", "timeout", "numactl", "taskset", "stdbuf", "hwloc-bind",
+     "singularity", "apptainer", "podman", "docker", "shifter", "sarus", "enroot", "perf", "nsys",
+     "ncu", "likwid-perfctr", "if", "then", "do", "else", "!",
      *SCHEDULERS.own())
 )  # fmt: skip
 """Commands that start the command in their arguments."""
+_WRAPPER = re.compile(r"[\w-]*(?:wrap|bind|affinity|select_?gpu)[\w-]*(?:\.sh)?$")
+"""Scripts of sites and users that do so: they choose the cores or GPUs of each task."""
 _OWN_WORDS = frozenset(("exec", "run", "start", "submit", "stat", "record", "profile"))
 """Words of ``_STARTERS`` themselves, before the command."""
 _IMAGE = re.compile(r"\.(?:sif|simg|sqsh|sqfs)$|://|^[\w./-]+:[\w.-]+$")
@@ -32,19 +45,20 @@ _IMAGE = re.compile(r"\.(?:sif|simg|sqsh|sqfs)$|://|^[\w./-]+:[\w.-]+$")
 _PROGRAMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(rf"(?:{words})$"))
     for name, words in (
-        ("vasp_{}", "vasp_(std|gam|ncl)"),
+        ("vasp_{}", r"vasp_(std|gam|ncl)(?:_\w+)?"),
+        ("vasp", "vasp"),
         ("lammps", r"lmp(?:_\w+)?|lammps"),
         (
             "gromacs-mdrun",
-            "(?:gmx(?:_mpi)?(?:_d)?|gmx_threads_AVX_256) mdrun|mdrun(?:_mpi)?(?:_d)?",
+            "(?:gmx(?:_mpi)?(?:_d)?|gmx_threads_AVX_256) mdrun|mdrun(?:[-_]mpi)?(?:_d)?",
         ),
         ("cp2k", r"cp2k(?:\.[ps](?:opt|smp|dbg))?"),
         ("namd", r"namd[23](?:_\w+)?"),
         ("espresso-{}", r"(pw|cp|ph|neb|pp|dos|projwfc|turbo_lanczos|hp)\.x"),
         ("orca", "orca"),
-        ("amber-{}", r"(pmemd|sander)(?:\.cuda)?(?:_\w+)?(?:\.MPI)?"),
+        ("amber-{}", r"(pmemd|sander)(?:\.(?:cuda|hip))?(?:_\w+)?(?:\.MPI)?"),
         ("nwchem", "nwchem"),
-        ("gaussian", "g(?:09|16)"),
+        ("gaussian", r"g(?:09|16)(?:_\w+)?"),
         ("siesta", "siesta"),
         ("abinit", "abinit"),
         ("wrf", r"wrf\.exe"),
@@ -57,7 +71,7 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _HINT = re.compile(
-    r"vasp_|lmp|lammps|gmx|mdrun|cp2k|namd|\.x\b|orca|pmemd|sander|nwchem|g09|g16|siesta|abinit|"
+    r"vasp|lmp|lammps|gmx|mdrun|cp2k|namd|\.x\b|orca|pmemd|sander|nwchem|g09|g16|siesta|abinit|"
     r"wrf\.exe|Foam|torch|vllm|dask|process_worker_pool|jupyter"
 )
 """One of these is in every text that names a program: others are passed over quickly."""
@@ -72,17 +86,38 @@ def program_in(command: str) -> str:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command, without quotes."""
+    """Yield the words of each simple command, without quotes, and with the values of variables that
+    were set before."""
+    values: dict[str, list[str]] = {}
     words: list[str] = []
-    for token in _TOKENS.findall(text.replace("\\\n", " ")):
-        if token in _ENDS:
-            if words:
-                yield words
-            words = []
-        else:
-            words.append(token.replace('"', "").replace("'", ""))
-    if words:
-        yield words
+    for token in (*_TOKENS.findall(_code(text)), "\n"):
+        if token not in _ENDS:
+            word = token.replace('"', "").replace("'", "")
+            variable = _VARIABLE.match(word)
+            words += values.get("".join(variable.groups("")), [word]) if variable else [word]
+            continue
+        if words:
+            for word in words[words[0] == "export" :]:
+                assigned = _ASSIGNMENT.match(word)
+                if assigned is None:
+                    break
+                values[assigned[1]] = word[assigned.end() :].split()
+            yield words
+        words = []
+
+
+def _code(text: str) -> str:
+    """Return the lines of a script without comments, and without text that is input of commands."""
+    lines: list[str] = []
+    until = ""
+    for line in _WHICH.sub(r"\1\2", text.replace("\\\n", " ")).split("\n"):
+        if until:
+            until = "" if line.strip() == until else until
+        elif not line.lstrip().startswith("#"):
+            lines.append(line)
+            begun = _HEREDOC.search(line)
+            until = begun[1] if begun else ""
+    return "\n".join(lines)
 
 
 def _named(words: Sequence[str]) -> str:
@@ -92,13 +127,15 @@ def _named(words: Sequence[str]) -> str:
         if _ASSIGNMENT.match(word):
             continue
         base = word.rpartition("/")[2]
-        if base in _STARTERS:
+        if base in _STARTERS or (is_started and _WRAPPER.match(base)):
             is_started = True
             continue
         if is_started and (word.startswith(("-", "+")) or _is_no_command(word)):
             continue
-        name = _known(base, words[place + 1 :])
         before = words[place - 1] if place else ""
+        if is_started and before in _OPTIONS_OF_NAMES:
+            continue
+        name = _known(base, words[place + 1 :])
         may_be_value = before.startswith(("-", "+")) and not _WHOLE_OPTION.match(before)
         if name or not (is_started and may_be_value and "/" not in word):
             return name

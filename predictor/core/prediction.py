@@ -202,6 +202,9 @@ class Prediction:
     The shared part (how long the job itself takes) cancels where two platforms are compared. None:
     not known, the whole error counts as the platform's own.
     """
+    usual_ratio: float | None = None
+    """How many times longer programs usually take here than on a platform that is the same for all
+    predictions of a workload; None: not known."""
     launch_s: float = 0.0
     """Seconds of ``runtime_s`` that start parallel regions or GPU kernels; another problem size
     keeps them."""

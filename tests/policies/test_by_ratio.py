@@ -35,6 +35,7 @@ def curve(platform: str, mid_s: float, width: float, own: float | None, **more: 
         "app", platform, 8, 0, Basis.MEASURED, Interval(1, 1, 1),
         Interval(mid_s * math.exp(-width), mid_s, mid_s * math.exp(width)),
         MemoryUse(Interval(GIB, GIB, GIB)), None, Bound.UNKNOWN, own_log_width=own,
+        usual_ratio=1.0,
     )  # fmt: skip
     return PredictionCurve((replace(point, **more),))
 
@@ -90,6 +91,31 @@ def test_a_kind_where_nothing_is_predicted_stays_in_the_list() -> None:
     assert (decision.code, chosen(decision)) == ("fits", "new,old")
 
 
+def test_a_queue_without_a_known_time_does_not_hide_what_is_known_of_others() -> None:
+    """A scheduler without lists gets the queue where the job is expected to end first."""
+    third = cpu("third", platform="other", speed_rank=2)
+    curves = {
+        "haswell": curve("haswell", 1000, 4.0, 0.05),
+        "genoa": curve("genoa", 1600, 4.0, 0.05),
+    }
+    known = replace(forecast(), kind="history", curves=curves)
+    asked = request(queue="auto", wants_placement=True, tasks=8, time_limit_s=10 * H)
+    settings = PolicySettings(fit=FitSettings())
+    places = (OLD, NEW, third)
+
+    def queue(**busy_s: float) -> str | None:
+        now = dict(states(*places))
+        for name, wait_s in busy_s.items():
+            waits = WaitTable((1,), (1.0,), ((Interval(wait_s, wait_s, wait_s),),))
+            now[name] = state(idle_cores=0, pending_jobs=1, waits=waits)
+        return chosen(decided(asked, places, known, settings=settings, now=now))
+
+    assert queue() == "old"
+    assert queue(old=300.0) == "old"
+    assert queue(old=900.0) == "new"
+    assert queue(old=900.0, new=900.0) == "third"
+
+
 def test_an_unknown_programs_typical_time_orders_and_never_narrows() -> None:
     curves = {
         name: curve(name, seconds, 4.0, 0.05, abstained="no run of it is known")
@@ -108,7 +134,7 @@ def test_a_simulated_wait_of_the_slower_place_counts() -> None:
 
 
 @pytest.mark.parametrize(("own", "wait_s", "expected"), [
-    (0.05, 0.0, True), (0.05, 20.0, True), (0.05, 60.0, False), (0.5, 0.0, False),
+    (0.05, 0.0, True), (0.05, 20.0, True), (0.05, 80.0, False), (0.5, 0.0, False),
 ])  # fmt: skip
 def test_a_job_ends_later_only_beyond_the_ratios_interval_and_the_wait(
     own: float, wait_s: float, expected: bool

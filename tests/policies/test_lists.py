@@ -12,15 +12,19 @@ from berth.policies.settings import PolicySettings
 from berth.policies.values import CandidateState
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Interval
+from berth.predictor.core.prediction import Basis, Interval
 
 LISTS = PolicySettings(list_queues=True)
 PLACES = (CPU, cpu("other"))
 
 
-def twins(other_s: float, factor: float = 1.5) -> Forecast:
-    """The same job on two kinds of nodes: 800 core seconds on one, ``other_s`` on the other."""
-    return forecast(curve("cpu", 800.0, factor=factor), curve("other", other_s, factor=factor))
+def twins(other_s: float, factor: float = 1.5, usual: float | None = None) -> Forecast:
+    """The same job on two kinds of nodes: 800 core seconds on one, ``other_s`` on the other;
+    ``usual``: how many times longer programs usually take on the other."""
+    return forecast(
+        curve("cpu", 800.0, factor=factor, basis=Basis.MEASURED, usual_ratio=usual and 1.0),
+        curve("other", other_s, factor=factor, basis=Basis.MEASURED, usual_ratio=usual),
+    )
 
 
 def waiting(seconds: float) -> Mapping[str, CandidateState]:
@@ -42,13 +46,20 @@ def test_all_places_are_listed_the_fastest_first_and_the_sentence_says_so() -> N
     assert listed(twins(700.0, factor=1.05)) == "other,cpu"
 
 
-@pytest.mark.parametrize("predicted", [twins(8000.0), twins(880.0, factor=1.02)])
+@pytest.mark.parametrize("predicted", [twins(8000.0, usual=2.0), twins(1200.0, 1.02, usual=1.0)])
 def test_a_surely_slower_place_is_left_out_only_where_waiting_for_the_best_is_shorter(
     predicted: Forecast,
 ) -> None:
     assert listed(predicted) == "cpu,other"
     assert listed(predicted, now=waiting(1.0)) == "cpu"
     assert listed(predicted, now=waiting(900.0)) == "cpu,other"
+
+
+@pytest.mark.parametrize("usual", [8.0, None])
+def test_a_place_where_a_program_loses_no_more_than_others_is_never_left_out(
+    usual: float | None,
+) -> None:
+    assert listed(twins(8000.0, usual=usual), now=waiting(1.0)) == "cpu,other"
 
 
 def test_other_objectives_list_only_what_is_as_good() -> None:

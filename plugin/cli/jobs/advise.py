@@ -38,7 +38,7 @@ def advise_command(
     """Say of each kind of job what it asked for and what it needed: of all, or of jobs NAME.
 
     From the past jobs that `berth jobs history import` stored; digits in names stand as #. Of jobs
-    on one GPU whose use is recorded it names the MIG slice that would do. It changes nothing.
+    on one GPU whose use is recorded it names the MIG slice to try. It changes nothing.
 
     \b
     Example:

@@ -42,7 +42,9 @@ def scaled_curve(
     for point in home.points:
         units = point.gpus or point.cores
         scaled = _scaled(_at_home(point, document), ratio, there.get(units))
-        points[units] = scaled if ratio.than == first_home else replace(scaled, own_log_width=None)
+        if ratio.than != first_home:
+            scaled = replace(scaled, own_log_width=None, usual_ratio=None)
+        points[units] = scaled
     return PredictionCurve(tuple(points[units] for units in sorted(points)))
 
 
@@ -50,7 +52,7 @@ def _at_home(point: Prediction, document: HistoryWorkload) -> Prediction:
     """Return a point on the home: its time, however uncertain, is shared with other platforms."""
     is_only_wide = point.abstained == UNTRUSTED and document.runs
     abstained = None if is_only_wide else point.abstained
-    return replace(point, own_log_width=HOME_LOG_WIDTH, abstained=abstained)
+    return replace(point, own_log_width=HOME_LOG_WIDTH, usual_ratio=1.0, abstained=abstained)
 
 
 def _scaled(point: Prediction, ratio: KindRatio, there: Prediction | None) -> Prediction:
@@ -66,6 +68,7 @@ def _scaled(point: Prediction, ratio: KindRatio, there: Prediction | None) -> Pr
         runtime_s=Interval(mid * math.exp(-below), mid, mid * math.exp(above)),
         memory=point.memory if there is None else there.memory,
         own_log_width=own,
+        usual_ratio=ratio.usual,
     )
 
 

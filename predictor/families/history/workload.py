@@ -78,6 +78,8 @@ class KindRatio(Document):
     """Number of benchmark kernels that ran on both platforms."""
     is_own: bool = False
     """Whether this program is among them."""
+    usual: Positive | None = None
+    """The ratio of programs in general; None: not known."""
 
     @model_validator(mode="after")
     def _ordered(self) -> KindRatio:

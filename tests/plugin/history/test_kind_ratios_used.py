@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,8 +28,9 @@ from berth.plugin.site.load import load_site
 from berth.plugin.store import PlacedRun, Store
 from berth.policies.codes import Ground
 from berth.policies.values import CandidateState
+from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis
+from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.hardware import platforms as known_platforms
 
 RATIO = 1.6
@@ -244,6 +246,22 @@ def test_a_kind_that_became_slow_is_not_chosen_alone(tmp_path: Path) -> None:
     before = (past("old", *[4_800.0] * 20), past("new", *[3_000.0] * 20 + [15_000.0] * 10))
     known = site_of(tmp_path, *(before))
     assert "old" in known.submit("mia", **SENT)[0].split(",")
+
+
+@pytest.mark.parametrize(("ratio", "queues"), [(1.7, "new,old"), (3.0, "new")])
+def test_a_kind_is_left_out_for_a_program_that_loses_more_there_than_others(
+    tmp_path: Path, ratio: float, queues: str
+) -> None:
+    own = past("old", *[ratio * 3_000.0] * 20), past("new", *[3_000.0] * 20)
+    usual = (0.8, 1.2, 1.5, 1.7, 2.2, 3.0)
+    others = (jobs(f"u{n}", "old,new", ratio=each) for n, each in enumerate(usual))
+    known = Lab(tmp_path, *others, *own)
+    assert known.submit("mia", **SENT)[0] == "new,old", "new has room: the job starts there"
+    states = dict(known.service.snapshot.states)
+    wait = WaitTable((1,), (1.0,), ((Interval(60.0, 60.0, 60.0),),))
+    states["new"] = replace(states["new"], idle_cores=0, pending_jobs=1, waits=wait)
+    known.service.snapshot = replace(known.service.snapshot, states=MappingProxyType(states))
+    assert known.submit("mia", **SENT)[0] == queues
 
 
 def test_two_of_eight_users_reorder_nobody_elses_list(tmp_path: Path) -> None:
