@@ -7,6 +7,7 @@ Nothing is fitted on the CPUs or programs that are predicted:
 - *published score*: what somebody published of the CPU; it contains the program itself, as a
   published score may;
 - *score of other programs*: the same, computed without the program that is predicted;
+- *score of the reference only*: that of the other CPU is estimated without what was measured of it;
 - *no score*: both CPUs' scores are estimated without what was measured of them, from the other
   twelve CPUs, a public list of another kind of programs and vendors' statements
   (``core_scores``).
@@ -161,6 +162,10 @@ def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:
             parts.append(float(np.exp(relative[taken].mean())))
         return CoreScore(integer=parts[0], floating_point=parts[1], source="the other programs")
 
+    def of_reference(reference: int, cpu: int, _: int) -> CoreScore | None:
+        name = data.cpus[cpu]
+        return None if cpu == reference else scores_without(name).of(processors()[name])
+
     def none(reference: int, cpu: int, _: int) -> CoreScore:
         left_out = sorted({data.cpus[reference], data.cpus[cpu]})
         return scores_without(*left_out).of(processors()[data.cpus[cpu]])
@@ -168,6 +173,7 @@ def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:
     return {
         "Berth, published score": lambda *_: None,
         "Berth, score of other programs": of_others,
+        "Berth, score of the reference only": of_reference,
         "Berth, no score": none,
     }
 

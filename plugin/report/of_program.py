@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_seconds
+from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.report.of_forecast import (
     PlatformRow,
     doubts,
@@ -86,6 +86,9 @@ def _notes(ranking: ProgramRanking) -> list[str]:
         )
     notes += doubts(predictions)
     notes += [f"pilot: {text}" for text in filter(is_contention, ranking.profile.warnings)]
+    peak = ranking.profile.peak_memory_bytes
+    if ranking.size is None and peak is not None:
+        notes.append(f"data: the times are of data as the pilot's, {format_bytes(peak)} in memory.")
     if lacking := missing_counters_sentence(ranking.profile):
         notes.append(f"counters: {lacking}.")
     if ranking.size_doubt is not None:
@@ -97,8 +100,12 @@ def _notes(ranking: ProgramRanking) -> list[str]:
         )
     elif any(p.gpus and p.basis is not Basis.MEASURED for p in predictions):
         notes.append("GPU rows are of an equivalent GPU build of the program.")
-    if any(p.basis is Basis.PRIOR for p in predictions):
-        notes.append("prior: roofline only, no measured times of that platform in the bundle.")
+    if any(p.basis is Basis.PRIOR and not p.gpus for p in predictions):
+        notes.append(
+            "prior: the program's own time by the speeds of the cores; no program was timed there."
+        )
+    if any(p.basis is Basis.PRIOR and p.gpus for p in predictions):
+        notes.append("prior, GPUs: by the rates of the hardware; nothing was timed there.")
     return notes
 
 

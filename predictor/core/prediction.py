@@ -25,8 +25,8 @@ class Basis(StrEnum):
     """The bundle was trained with times on this platform at another core count, scaled by the
     roofline."""
     PRIOR = "prior"
-    """No training time is from this platform: roofline only. Not enforced unless the site says
-    so."""
+    """No training time is from this platform: the workload's own time by the speeds of the cores,
+    or the rates of the hardware alone. Not enforced unless the site says so."""
 
     @property
     def rank(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,15 @@ from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, Bound, MemoryUse
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.amdahl import cores_used
+from berth.predictor.families.program.between_cpus import TYPICAL_PROGRAM
+from berth.predictor.families.program.doubts import private_arrays
 from berth.predictor.families.program.estimate import (
     LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
 )
 from berth.predictor.families.program.predictor import Predictor, too_wide
 from berth.predictor.families.program.problem_size import at_size
-from berth.predictor.families.program.work import counting_error
+from berth.predictor.families.program.work import LINE_BYTES, counting_error
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.core_speed import core_score
 
@@ -221,6 +224,33 @@ def test_no_size_is_predicted_to_run_shorter_than_one_launch(
 def test_without_a_measured_peak_memory_is_not_known(predictor: Predictor) -> None:
     found = predictor.predict(profile(peak=None), ALL["quartz"], reference=HERE)
     assert found.memory == MemoryUse()
+
+
+def test_much_arithmetic_on_private_arrays_is_not_known_on_gpus_that_were_never_measured() -> None:
+    streams = replace(TYPICAL_PROGRAM, flops_f64=1.0, access_bytes=16.0)
+    misses = 1.0 / LINE_BYTES
+    assert private_arrays(replace(streams, read_misses=(misses, 0.0, 0.0))) is None
+    private = replace(streams, read_misses=(misses / 20, 0.0, 0.0), write_misses=(0.0, 0.0, 0.0))
+    words = private_arrays(private)
+    assert words is not None
+    assert words.startswith("it computes 20 floating-point operations a byte")
+    assert private_arrays(replace(private, access_bytes=0.1)) is None  # in registers alone
+    nothing_fetched = private_arrays(replace(private, read_misses=(0.0, 0.0, 0.0)))
+    assert nothing_fetched is not None
+
+
+def test_data_that_fit_into_the_caches_of_one_of_two_nodes_widen() -> None:
+    old, new = ALL["skylake-8176"], ALL["rome-7742"]
+    own = _time_only(platform=old.name)
+    own = own.model_copy(update={"runs_on": own.runs_on.model_copy(update={"threads": old.cores})})
+
+    def width(peak_bytes: float) -> float:
+        some = own.model_copy(update={"peak_memory_bytes": peak_bytes})
+        found = Predictor.load().predict(some, new, reference=old, cores=new.cores)
+        return found.runtime_s.log_width
+
+    assert width(2e8) > width(4e9)
+    assert width(1e6) == width(4e9)
 
 
 def test_serving_imports_no_training_library(toy_bundle: Path) -> None:

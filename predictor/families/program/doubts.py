@@ -5,6 +5,7 @@ from __future__ import annotations
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.amdahl import busy_cores, run_s
+from berth.predictor.families.program.work import LINE_BYTES, Work
 from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.processor_names import may_be_same_processor
 
@@ -15,6 +16,33 @@ LEAST_JUDGED_S = 0.1
 
 A shorter run is mostly program start, which waits for files.
 """
+
+
+MOST_FLOPS_PER_BYTE = 5.0
+"""Floating-point operations per byte that the first-level cache fetches, up to which GPUs without
+measured times were compared: 2.7 in `python -m lab unseen-gpus`, 5 in the bundle's kernels that use
+memory."""
+LEAST_PRIVATE_BYTES = 0.25
+"""Bytes accessed per operation below which a program computes in registers alone."""
+
+
+def private_arrays(work: Work) -> str | None:
+    """Return a sentence if nothing tells how fast GPUs without measured times run this work; None:
+    no reason.
+
+    A program that computes much on data that stay in the first-level cache keeps private arrays,
+    which a GPU spills to memory where its registers do not hold them: one kernel with a 12 x 12
+    matrix a thread was 16 times faster on one card than on another of equal peaks.
+    """
+    flops = work.flops_f64 + work.flops_f32
+    fetched = LINE_BYTES * (work.read_misses[0] + work.write_misses[0])
+    if flops <= MOST_FLOPS_PER_BYTE * fetched or work.access_bytes < LEAST_PRIVATE_BYTES * flops:
+        return None
+    each = f"{flops / fetched:.0f}" if fetched else "all its"
+    return (
+        f"it computes {each} floating-point operations a byte that it fetches, on private data; "
+        f"on GPUs without measured times only programs up to {MOST_FLOPS_PER_BYTE:g} were compared"
+    )
 
 
 def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:

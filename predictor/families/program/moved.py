@@ -50,7 +50,8 @@ class MovedTime:
     own_deviation: float
     """Standard error that the program's times on other CPUs do not share."""
     counting_width: float = 0.0
-    """Half width in log of what the errors of the counts may change; 0: they do not matter."""
+    """Half width in log of what the errors of the counts may change, or caches that hold the data
+    on one of two platforms; 0: they do not matter."""
 
     def corrected(
         self, own_time: OwnTime, reading: ProgramReading, times_as_many_cores: float
@@ -107,6 +108,7 @@ def moved_between_cpus(
     if not reading.counted:
         rates = layout.table.dram_bytes[[layout.reference, index]]
         log_time = _without_counters(reading, home, target, core, rates)
+        counting_width = _cache_width(reading, layout, index)
     elif target.units > 1:
         rows = (ours, theirs, index)
         times_s = math.exp(one_core), math.exp(log_time)
@@ -140,6 +142,21 @@ def _without_counters(
     weight = WHOLE_NODE_MEMORY * max(used) if min(used) > 0 else 0.0
     moved = (1 - weight) * by_core + weight * by_memory
     return math.log(reading.run.runtime_s) + moved
+
+
+def _cache_width(reading: ProgramReading, layout: RateTable, index: int) -> float:
+    """Return the half width in log of what it may change that the pilot's data fit into the last
+    caches of only one of the two platforms; 0: they fit into both or neither, or on one core."""
+    peak, table = reading.profile.peak_memory_bytes, layout.table
+    rows = (layout.reference, index)
+    if peak is None or min(table.points[row].units for row in rows) == 1:
+        return 0.0
+    fitting = [row for row in rows if peak <= table.l3_capacity[row]]
+    if len(fitting) != 1:
+        return 0.0
+    (row,) = fitting
+    faster = math.log(float(table.l3_bytes[row] / table.dram_bytes[row]))
+    return WHOLE_NODE_MEMORY * max(0.0, faster)
 
 
 def _on_all_cores(

@@ -24,7 +24,7 @@ from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.amdahl import cores_used
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import ProgramBundle
-from berth.predictor.families.program.doubts import crowded, doubt_anywhere
+from berth.predictor.families.program.doubts import crowded, doubt_anywhere, private_arrays
 from berth.predictor.families.program.estimate import LogEstimate, estimate
 from berth.predictor.families.program.moved import moved_between_cpus
 from berth.predictor.families.program.problem_size import own_size, size_growth
@@ -210,7 +210,15 @@ class Predictor:
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
         own = self._bundle.own_ranges
-        return {name: own[name].unlike(values) if name in own else general for name in names}
+        private = private_arrays(reading.work)
+        labelled = {entry.platform for entry in self._bundle.manifest.labelled}
+        gpus = {point.platform.name for point in points if point.platform.is_gpu}
+        return {
+            name: own[name].unlike(values)
+            if name in own
+            else general or (private if name in gpus - labelled else None)
+            for name in names
+        }
 
 
 def _names(points: Sequence[Allocation]) -> list[str]:
