@@ -29,6 +29,18 @@ def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaste
     return Forecaster(named or (site.bundles if site else ()))
 
 
+def counted_bundle(site: Site) -> Path | None:
+    """Return the site's first bundle that predicts programs from counters; None: no bundle of the
+    site needs them."""
+    readers = {
+        schema
+        for entry in FAMILIES.load_all().values()
+        if entry.needs_counters
+        for schema in entry.bundle_readers
+    }
+    return next((folder for folder in site.bundles if schema_of_bundle(folder) in readers), None)
+
+
 def bundles_for(
     forecaster: Forecaster, workload: Workload, bundles: Iterable[Path], site: Site | None
 ) -> dict[str, Path]:

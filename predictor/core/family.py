@@ -152,6 +152,8 @@ class FamilyEntry:
     bundle_readers: Mapping[str, str] = field(default_factory=dict)
     """Module names by bundle schema. Each module's ``verify(folder)`` and ``load(folder)`` read a
     bundle of that schema."""
+    needs_counters: bool = False
+    """Whether the family predicts a program from counters, so that time and memory do not do."""
 
 
 def load_from(module: str, name: str) -> Callable[[Bundles], Family | None]:

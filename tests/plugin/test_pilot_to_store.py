@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.host import cpu_model, topology
 from berth.pilot.platform import Platform
 from berth.plugin.cli.command_line import berth
+from berth.plugin.cli.pilot.common import must_count
 from berth.plugin.cli.pilot.this_machine import platform_of_this_machine
 from berth.predictor.hardware import platforms as catalogue
 
@@ -59,6 +61,21 @@ def test_a_run_with_time_and_memory_alone_is_in_the_store(
     assert done.exit_code == 0, (done.output, done.exception)
     assert [w.name for w in site.store().workloads()] == ["app"]
     assert not (tmp_path / "app.profile.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "counts"), [("berth.relative-bundle/1", True), ("berth.bundle/1", False)]
+)
+def test_a_pilot_counts_where_a_bundle_of_the_site_predicts_from_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], schema: str, counts: bool
+) -> None:
+    bundle = tmp_path / "own"
+    bundle.mkdir()
+    (bundle / "manifest.json").write_text(json.dumps({"schema": schema}))
+    site = SimpleNamespace(bundles=(bundle,))
+    assert must_count(site) is counts  # type: ignore[arg-type]
+    assert ("bundle own predicts from counters" in capsys.readouterr().err) is counts
+    assert must_count(SimpleNamespace(bundles=())) is False  # type: ignore[arg-type]
 
 
 def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(

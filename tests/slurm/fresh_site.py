@@ -1,9 +1,10 @@
 """A fresh site by hand: installed, calibrated, and real programs placed by the filter.
 
 ``make fresh-site`` runs it on a private Slurm of two kinds of nodes that cross (A: one full core,
-B: two throttled ones): each program is piloted on B, timed on both, submitted for the filter to
-place; one job of it runs where the filter sent it at once, while its files are still in memory as
-when it was timed. Then the site learns from these jobs, and each program is submitted again.
+B: two throttled ones): each program is timed on both, piloted on B and, under another name, on A,
+and submitted for the filter to place by each pilot; one job of it runs where the filter sent it at
+once, while its files are still in memory as when it was timed. Then the site learns from these
+jobs, and each program is submitted again.
 ``site_report.py`` prints what came of it.
 """
 
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,6 +35,8 @@ SETS: Mapping[str, Callable[[Path], list[Program]]] = {
     "known": known_programs,
     "new": new_programs,
 }
+FROM_A = "{}.on-a"
+"""Name of the workload that a program's pilot on A makes."""
 OUTCOMES_S = 20
 """Seconds between two looks of the daemon for jobs that have ended."""
 
@@ -86,11 +90,30 @@ class FreshSite:
         said = logs[-1].read_bytes().decode("utf-8", "replace")[-2000:] if logs else found
         return f"pilot {state}: {said}"
 
+    def pilot_on_a(self, program: Program) -> float | None:
+        """Measure it on A under the name ``FROM_A``; the pilot's processor time in seconds, with
+        its own start. None where the pilot made no profile."""
+        platform = tomllib.loads(self.site.read_text())["candidates"]
+        (name,) = {c["platform"] for c in platform if c["name"] == "full"}
+        output = self.work / f"{program.name}-pilot-a.out"
+        pilot = (
+            BERTH, "pilot", "run", "-q", "--site", str(self.site), "--store", "--platform", name,
+            "--name", FROM_A.format(program.name), "--", *program.command,
+        )  # fmt: skip
+        job = self.cluster.sbatch(
+            "-p", "full", "-o", str(output), user=None,
+            script=f"#!/bin/bash\nTIMEFORMAT='took %R %U %S'\ntime {shlex.join(pilot)}\n",
+        )  # fmt: skip
+        state = self.cluster.wait_for_state(job.id, timeout_s=1500)
+        spent = _lines(output)
+        return sum(spent[-1][1:]) if state == "COMPLETED" and spent else None
+
     def _profiles(self, program: Program) -> list[Path]:
         return sorted((self.work / "pilots").glob(f"{program.name}-??????.profile.json"))
 
-    def timed(self, program: Program, place: str, runs: int = 3) -> float:
-        """Median seconds on a place, in jobs that are not looked at. Raises DoesNotRun."""
+    def timed(self, program: Program, place: str, runs: int = 3) -> tuple[float, float]:
+        """Median seconds on a place, and of processor time, in jobs that are not looked at. Raises
+        DoesNotRun."""
         script = self.script(program, runs)
         output = self.work / f"{program.name}-{place}.out"
         cpus = program.threads if place == "pair" else 1
@@ -98,26 +121,29 @@ class FreshSite:
             "-p", place, "-c", str(cpus), "-o", str(output), str(script), user=None
         )
         state = self.cluster.wait_for_state(job.id, timeout_s=600)
-        took_s = _took_s(output)
-        if state != "COMPLETED" or len(took_s) != runs:
+        spent = _lines(output)
+        if state != "COMPLETED" or len(spent) != runs:
             lines = output.read_text(errors="replace").splitlines()
             said = " | ".join([line for line in lines if not line.startswith("took ")][-3:])
             raise DoesNotRun(f"{shlex.join(program.command)} on {PLACES[place]}: {state}: {said}")
-        return statistics.median(took_s)
+        return statistics.median(s[0] for s in spent), statistics.median(s[1] + s[2] for s in spent)
 
     def script(self, program: Program, runs: int) -> Path:
         """Return a script that runs the program so many times, and prints how long each took."""
         script = self.work / f"{program.name}-{runs}.sh"
         script.write_text(
-            f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R'\n"
+            f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R %U %S'\n"
             f"for i in $(seq {runs}); do time {shlex.join(program.command)} > /dev/null; done\n"
         )
         script.chmod(0o755)
         return script
 
-    def answered(self, program: Program) -> Answer:
-        """Submit a held job for the filter to place, cancel it, and return the answer."""
-        job_id, said = self._submitted(program, "--hold")
+    def answered(self, program: Program, name: str = "{}") -> Answer:
+        """Submit a held job for the filter to place, cancel it, and return the answer.
+
+        ``name``: that of the workload, with the program's in the place of ``{}``.
+        """
+        job_id, said = self._submitted(program, "--hold", name=name)
         where = self.cluster.job(job_id)["Partition"]
         self.cluster.run("scancel", str(job_id))
         words = ("jobs", "decisions", "--job", str(job_id), "--json", "--site", str(self.site))
@@ -145,16 +171,16 @@ class FreshSite:
         name, output = one.program.name, self.work / f"{one.program.name}.out"
         job_id, _ = self._submitted(one.program, "-o", str(output))
         state = self.cluster.wait_for_state(job_id, timeout_s=600)
-        took_s = _took_s(output)
-        if state != "COMPLETED" or len(took_s) != 1:
+        spent = _lines(output)
+        if state != "COMPLETED" or len(spent) != 1:
             raise DoesNotRun(f"{name}: the job that Berth placed is {state}")
         job = self.cluster.job(job_id)
         one.ran = job["Partition"]
         hours, minutes, seconds = map(int, job["RunTime"].split(":"))
-        one.job_s = 3600.0 * hours + 60 * minutes + seconds, took_s[0]
+        one.job_s = 3600.0 * hours + 60 * minutes + seconds, spent[0][0]
         return str(job_id)
 
-    def _submitted(self, program: Program, *options: str) -> tuple[int, str]:
+    def _submitted(self, program: Program, *options: str, name: str = "{}") -> tuple[int, str]:
         """Submit it with a core for each thread, of which A, which has one core, may give fewer.
 
         The job's script does not name the number of threads: such a job would keep its shape and
@@ -162,8 +188,10 @@ class FreshSite:
         """
         wait_until(self._idle, "the nodes are idle", 60)
         time.sleep(2.5)  # until the daemon has read that, too
+        comment = f"--comment=berth:{name.format(program.name)}"
         job = self.cluster.sbatch(
-            "-p", "auto", "-n", str(program.threads), f"--comment=berth:{program.name}", *options,
+            "-p", "auto", "-n", str(program.threads), comment,
+            *options,
             script=f"#!/bin/bash\nexec {self.script(program, 1)}\n", user=None,
         )  # fmt: skip
         return job.id, job.message.strip()
@@ -187,10 +215,10 @@ class FreshSite:
         return {job: str(counted.get(job, "")) for job in jobs}
 
 
-def _took_s(output: Path) -> list[float]:
-    """Return the seconds of each run of a program that its job printed."""
+def _lines(output: Path) -> list[tuple[float, ...]]:
+    """Return the seconds of each run that a job printed: by the clock, of user and of system."""
     lines = output.read_text(errors="replace").splitlines()
-    return [float(line.split()[1]) for line in lines if line.startswith("took ")]
+    return [tuple(map(float, line.split()[1:])) for line in lines if line.startswith("took ")]
 
 
 def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:
@@ -203,11 +231,16 @@ def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> lis
         one = Outcome(program)
         try:
             program.prepare(site.work)
-            one.took_s = {place: site.timed(program, place, runs) for place in PLACES}
+            spent = {place: site.timed(program, place, runs) for place in PLACES}
+            one.took_s = {place: each[0] for place, each in spent.items()}
         except (DoesNotRun, subprocess.CalledProcessError) as error:
             print(f"{program.name} is left out, it does not run here: {error}", flush=True)
             continue
         failed = site.pilot(program)
+        pilot_s = site.pilot_on_a(program)
+        if pilot_s is not None:
+            one.pilot_cost = pilot_s / max(spent["full"][1], 0.01)
+            one.piloted_on_a = site.answered(program, FROM_A)
         if failed is None:
             one.piloted = site.answered(program)
             try:

@@ -1,8 +1,9 @@
 """What ``make fresh-site`` prints: how often Berth was right, beside three rules that ask nobody.
 
-The rules: every job to A, every job to B, and by threads only (a job of two threads to B, which has
-two cores, others to A, whose core is faster). Regret is a job's time where it was sent over its
-time on the faster kind, as a geometric mean over all programs.
+The rules: every job to A, every job to B, where it ran last (as a pilot or a job), and by threads
+only (a job of two threads to B, which has two cores, others to A, whose core is faster). Regret is
+a job's time where it was sent over its time on the faster kind, as a geometric mean over all
+programs.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from berth.plugin.report.terminal import table_text
 SAME = 1.1
 """Times within this factor cannot be put in the wrong order."""
 PLACES = {"full": "A", "pair": "B"}
-REFERENCE = "pair"
-"""Where programs are piloted: the one with more cores, so that all their threads are seen."""
-
 Interval = tuple[float, float, float]
 """Lower end, middle and upper end, in seconds."""
 
@@ -48,7 +46,11 @@ class Outcome:
     took_s: dict[str, float] = field(default_factory=dict)
     """By place: median of the runs there."""
     piloted: Answer = Answer("")
-    """The answer after the pilot; ``went`` is empty where the pilot made no profile."""
+    """The answer after the pilot on B; ``went`` is empty where the pilot made no profile."""
+    piloted_on_a: Answer = Answer("")
+    """The answer after the pilot on A."""
+    pilot_cost: float | None = None
+    """Processor time of the pilot on A, with its own start, over the program's; None: no pilot."""
     learnt: Answer = Answer("")
     """The answer after one real job."""
     job: str = ""
@@ -155,12 +157,16 @@ def program_table(outcomes: Sequence[Outcome], stage: Stage) -> str:
     return table_text(text_table("", header, rows), indent=2)
 
 
-def choice_table(outcomes: Sequence[Outcome], stage: Stage) -> str:
-    """Return right choices and regret of Berth and of the rules that ask nobody."""
+def choice_table(outcomes: Sequence[Outcome], stage: Stage, last: Choice) -> str:
+    """Return right choices and regret of Berth and of the rules that ask nobody.
+
+    ``last``: where a program ran last.
+    """
     choices: dict[str, Choice] = {
         "Berth": lambda one: first_place(stage(one)),
         "always A": lambda _: "full",
         "always B": lambda _: "pair",
+        "where it ran last": last,
         "threads only": lambda one: one.by_threads,
     }
     apart = sum(not one.close for one in outcomes)
@@ -176,14 +182,17 @@ def choice_table(outcomes: Sequence[Outcome], stage: Stage) -> str:
     return table_text(text_table("", header, rows), indent=2)
 
 
-def interval_table(outcomes: Sequence[Outcome], stage: Stage) -> str:
-    """Return for each kind of node how many 90 % intervals held, and how wide they are."""
+def interval_table(outcomes: Sequence[Outcome], stage: Stage, piloted: str) -> str:
+    """Return for each kind of node how many 90 % intervals held, and how wide they are.
+
+    ``piloted``: the place where the pilots ran.
+    """
     rows = []
     for place, name in PLACES.items():
         kind = coverage(outcomes, place, stage)
         rows.append(
             (
-                name + (" (piloted here)" if place == REFERENCE else ""),
+                name + (" (piloted here)" if place == piloted else ""),
                 f"{kind.held} of {kind.predicted}" + _share(kind.held, kind.predicted),
                 str(kind.programs - kind.predicted),
                 f"{statistics.median(kind.factors):.2f}" if kind.factors else "",
@@ -200,7 +209,17 @@ def _share(part: int, whole: int) -> str:
 
 def report(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the tables after the pilots and, where real jobs ran, the same after one job each."""
-    lines = ["After the pilots", *_tables(outcomes, lambda one: one.piloted)]
+    lines = ["After the pilots on B", *_tables(outcomes, lambda one: one.piloted, "pair")]
+    from_a = [one for one in outcomes if one.piloted_on_a.went]
+    if from_a:
+        costs = [one.pilot_cost for one in from_a if one.pilot_cost is not None]
+        lines += [
+            "",
+            "After the pilots on A",
+            *_tables(from_a, lambda one: one.piloted_on_a, "full"),
+            f"Processor time of these pilots over the program's: median "
+            f"{statistics.median(costs):.2f}, largest {max(costs):.2f}",
+        ]
     again = [one for one in outcomes if one.learnt.went]
     if again:
         used = [one for one in again if one.counted == "used"]
@@ -209,7 +228,7 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
             f"After one real job each: {len(used)} of {len(again)} jobs were learnt from"
             + "".join(f"; {one.program.name}: {one.counted or 'no outcome'}"
                       for one in again if one not in used),
-            *_tables(again, lambda one: one.learnt),
+            *_tables(again, lambda one: one.learnt, "pair", lambda one: one.ran),
         ]  # fmt: skip
         elsewhere = [one for one in again if one.ran != first_place(one.piloted)]
         lines += [
@@ -230,7 +249,10 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def _tables(outcomes: Sequence[Outcome], stage: Stage) -> list[str]:
+def _tables(
+    outcomes: Sequence[Outcome], stage: Stage, piloted: str, last: Choice | None = None
+) -> list[str]:
+    usable = sum(set(stage(one).predicted) == set(PLACES) for one in outcomes)
     left_out = [
         f"{one.program.name}: {PLACES[place]} is left out: {why}"
         for one in outcomes
@@ -239,6 +261,7 @@ def _tables(outcomes: Sequence[Outcome], stage: Stage) -> list[str]:
     return [
         program_table(outcomes, stage),
         *left_out,
-        choice_table(outcomes, stage),
-        interval_table(outcomes, stage),
+        choice_table(outcomes, stage, last or (lambda _: piloted)),
+        interval_table(outcomes, stage, piloted),
+        f"Usable forecast on both kinds: {usable} of {len(outcomes)}",
     ]

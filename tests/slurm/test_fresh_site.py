@@ -42,4 +42,5 @@ def test_programs_are_sent_where_they_are_faster_after_calibration(site: FreshSi
     assert all(program.piloted.went and program.ran and program.learnt.went for program in found), (
         lines
     )
+    assert all(program.piloted_on_a.went and program.pilot_cost for program in found), lines
     assert all(program.counted in {"used", "too-short"} for program in found), lines

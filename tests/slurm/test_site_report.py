@@ -78,7 +78,7 @@ def test_where_a_job_went_is_said_by_letters(went: str, shown: str) -> None:
 def test_the_report_has_the_rules_and_both_kinds_and_no_second_half_without_real_jobs() -> None:
     text = "\n".join(report(OUTCOMES))
     assert "2 of 4 (50%)" in text
-    for name in ("Berth", "always A", "always B", "threads only", "B (piloted here)"):
+    for name in ("Berth", "always A", "always B", "threads only", "B (piloted here)", "ran last"):
         assert name in text
     assert text.count("WRONG") == 2
     assert "real job" not in text
@@ -93,6 +93,19 @@ def test_the_second_half_names_jobs_that_taught_nothing_and_jobs_that_ran_elsewh
     assert "second: the real job ran on A, sent to B after the pilot" in text
     assert "0 of 2 (0%)" in text
     assert "1 of 2 (50%)" in text
+
+
+def test_pilots_on_the_other_kind_have_their_own_tables_and_their_cost() -> None:
+    one, two = outcome("one", 1.0, 2.0, "pair"), outcome("two", 1.0, 2.0, "full")
+    both = {"full": (0.9, 1.0, 1.1), "pair": (1.5, 1.8, 2.1)}
+    one.piloted_on_a, one.pilot_cost = Answer("full", both), 2.0
+    two.piloted_on_a, two.pilot_cost = Answer("full", {"full": both["full"]}), 3.0
+    text = "\n".join(report([one, two]))
+    on_b, on_a = text.split("After the pilots on A")
+    assert "Usable forecast on both kinds: 0 of 2" in on_b
+    assert "Usable forecast on both kinds: 1 of 2" in on_a
+    assert "A (piloted here)" in on_a
+    assert "median 2.50, largest 3.00" in on_a
 
 
 def test_a_place_that_was_left_out_is_named_with_its_reason() -> None:

@@ -9,12 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
 
 from berth.pilot.documents import Document, to_json, write_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.progress import Say
 from berth.pilot.suite_build import cache_folder
 from berth.plugin.report.progress_bars import saying
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
 
 def check_output(output: Path | None) -> None:
@@ -50,6 +56,17 @@ def keep(output: Path, measured: Document) -> None:
                 raise BerthError(problem, hint=f"what was measured is kept in {other}")
     print(to_json(measured), end="")
     raise BerthError(problem, hint="what was measured is on standard output")
+
+
+def must_count(site: Site) -> bool:
+    """Return whether a bundle of the site predicts from counters, so that time and memory do not
+    do; then say so."""
+    from berth.plugin.forecasting import counted_bundle  # noqa: PLC0415 - slow, only with a site
+
+    bundle = counted_bundle(site) if site.bundles else None
+    if bundle is not None:
+        click.echo(f"--count: the site's bundle {bundle.name} predicts from counters", err=True)
+    return bundle is not None
 
 
 @contextlib.contextmanager

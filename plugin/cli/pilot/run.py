@@ -33,7 +33,7 @@ from berth.plugin.cli.options import (
     platform_option,
     site_option,
 )
-from berth.plugin.cli.pilot.common import check_output, keep, progress
+from berth.plugin.cli.pilot.common import check_output, keep, must_count, progress
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_profile import profile_report
 from berth.plugin.report.terminal import report_text
@@ -151,6 +151,8 @@ def run(
     home = _home(options, site_file, replace=replaces) if to_store else None
     if home is not None and home.site is not None and platform == UNNAMED_PLATFORM:
         options = replace(options, platform=_named_here(home.site))
+    if home is not None and home.site is not None and not options.count:
+        options = replace(options, count=must_count(home.site))
     if options.stdin is None and _gets_input():
         click.echo("standard input is not passed on to the program: --stdin FILE is", err=True)
     with progress() as say:

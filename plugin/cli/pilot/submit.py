@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from berth.plugin.cli.options import DIRECTORY, NODES, PATH
+from berth.plugin.cli.pilot.common import must_count
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
@@ -74,6 +75,7 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     each.
     """
     site = load_site(options["site_file"])
+    options["count"] = options["count"] or must_count(site)
     plan = open_scheduler(site).plan_pilot(site, command, options)
     if options["dry_run"]:
         click.echo(plan.shown())

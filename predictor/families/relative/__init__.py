@@ -16,4 +16,5 @@ FAMILY = FamilyEntry(
     ("program",),
     load_from(f"{_HERE}.relative_family", "RelativeFamily"),
     bundle_readers={SCHEMA: f"{_HERE}.bundle"},
+    needs_counters=True,
 )
