@@ -26,10 +26,11 @@ from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Ranked
 from berth.predictor.core.prediction import Basis
 
-UNUSUAL = 1.2
-"""A place is left out for programs that surely lose this many times more there than programs
-usually do. In the month benchmark (development period, true ratios, three seeds) 1.1, 1.2 and 1.3
-gain as much where ratios vary; where they do not, nothing is left out."""
+WORTH = 1.2
+"""How many times a difference must surely be to change the list: one place passes another where it
+is so many times faster, and one is left out for programs that lose so many times more there than
+programs usually do. In the month benchmark (development period, true ratios, three seeds) 1.1, 1.2
+and 1.3 gain as much where ratios vary, and change nothing where they do not."""
 
 
 class SiteNow(NamedTuple):
@@ -128,9 +129,9 @@ def _seconds(ranked: Ranked) -> float:
 
 
 def _surely_faster(ranked: Ranked, other: Ranked) -> bool:
-    """Return whether the whole interval of the ratio of their times is on one side."""
+    """Return whether the whole interval of the ratio of their times is beyond ``WORTH``."""
     half_width = math.hypot(ranked.ratio_log_width, other.ratio_log_width)
-    return math.log(_seconds(other) / _seconds(ranked)) > half_width
+    return math.log(_seconds(other) / _seconds(ranked)) > half_width + math.log(WORTH)
 
 
 def _first_to_end(fits: Sequence[Fit], times: Mapping[str, Ranked]) -> list[Fit]:
@@ -192,7 +193,7 @@ def _sure(wait_s: float, state: CandidateState | None) -> float:
 
 def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) -> bool:
     """Return whether a job very likely ends later on ``ranked`` than on ``best``, and loses more
-    there than programs usually do, by the factor ``UNUSUAL``: by the lower end of their ratio's
+    there than programs usually do, by the factor ``WORTH``: by the lower end of their ratio's
     interval, and by a cautious guess of the job's time.
 
     ``wait_s``: how long it surely waits there; ``best_wait_s``: its expected wait on the other.
@@ -204,7 +205,7 @@ def ends_later(ranked: Ranked, wait_s: float, best: Ranked, best_wait_s: float) 
     least_ratio = time.mid / best_time.mid * math.exp(-half_width)
     if not ranked.usual_ratio or not best.usual_ratio:
         return False
-    if least_ratio <= UNUSUAL * ranked.usual_ratio / best.usual_ratio:
+    if least_ratio <= WORTH * ranked.usual_ratio / best.usual_ratio:
         return False
     short_s = math.sqrt(best_time.low * best_time.mid)
     return short_s * (least_ratio - 1.0) > best_wait_s - wait_s

@@ -29,7 +29,7 @@ SHARED_NAMES = ("job.sh", "run.sh", "submit.sh", "sub.sh")
 CODES = ("lammps", "vasp", "gromacs", "namd", "cp2k", "openfoam", "wrf", "orca")
 """Names under which several users run one code, whose ratios are nearly alike."""
 GPU_USERS, USERS_OF_A_MODEL = 25, 3
-MOST_GPU_S = DAY_S
+MOST_GPU_S, GPU_LIMIT_S = DAY_S, 2 * DAY_S
 CORES_PER_GPU = 8
 HIGH_MEMORY_MIB, MOST_MEMORY_MIB = 512 * 1024, 3_500
 """Memory of jobs that need a high-memory node, and the most per core of all others."""
@@ -128,7 +128,7 @@ def _of_gavel(begin_s: float, end_s: float) -> list[Job]:
         submit_s, run_s = begin_s + job.submit_s * stretch, min(job.steps / new, MOST_GPU_S)
         jobs.append(
             Job(number, user, f"{user}/{model}", submit_s, submit_s, CORES_PER_GPU * job.gpus,
-                job.gpus, MOST_GPU_S, MOST_MEMORY_MIB, True,
+                job.gpus, GPU_LIMIT_S, MOST_MEMORY_MIB, True,
                 {"gpu-old": run_s * new / old, "gpu-new": run_s})
         )  # fmt: skip
     return jobs
