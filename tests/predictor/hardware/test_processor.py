@@ -191,3 +191,12 @@ def test_the_command_finds_a_processor_and_offers_the_nearest(capsys) -> None:
     assert "xeon-6" in capsys.readouterr().err
     assert run("site", "platform", "show", "EPYC 7742") == 0
     assert '"boost_hz": 3400000000.0' in capsys.readouterr().out
+
+
+def test_the_command_finds_an_accelerator_and_offers_its_neighbours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("site", "platform", "list", "AMD Instinct MI250X") == 0
+    assert "mi250x-128gb" in capsys.readouterr().out
+    assert run("site", "platform", "list", "Instinct MI251X") == 2
+    assert "mi250x-128gb" in capsys.readouterr().err
