@@ -229,10 +229,10 @@ class _Pilot:
         with clocked(self._say, "on one thread", first.cpu_s):
             runs = self._quietly(self._with_threads(1), repeats=1)
         alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
-        # More than so much slower it is only on a busy machine.
-        most_s = ONE_BUSY * first.threads_busy * runtime.median_s
-        if runs.runtime is not None and alone and runs.runtime.median_s <= most_s:
-            self._extra.one_thread_s = runs.runtime.median_s
+        if runs.runtime is not None and alone:
+            # Slower than that it is only on a busy machine.
+            most_s = first.threads_busy * runtime.median_s
+            self._extra.one_thread_s = min(runs.runtime.median_s, most_s)
 
     def _with_threads(self, threads: int) -> Order:
         order = self._order(self._plan.main)

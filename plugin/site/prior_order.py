@@ -1,10 +1,11 @@
 """The order in which a site's candidates are offered to jobs of unknown programs.
 
-The fastest hardware comes first: CPU nodes by the published score of their cores, where each has
-one; else, and GPUs and MIG slices, by the geometric mean of the floating-point rate and the main
-memory's bandwidth, of one core or one device. Where the rates of a kind are only a rule of thumb,
-all candidates of that kind of hardware keep the order of the site file. CPU nodes with far more
-memory than most are scarce: jobs go there that fit nowhere else.
+The fastest hardware comes first: CPU nodes by their own times of the benchmark kernels, where all
+ran them, or by the score of their cores, where each has one; else, and GPUs and MIG slices, by the
+geometric mean of the floating-point rate and the main memory's bandwidth, of one core or one
+device. Where the rates of a kind are only a rule of thumb, all candidates of that kind of hardware
+keep the order of the site file. CPU nodes with far more memory than most are scarce: jobs go there
+that fit nowhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from berth.pilot.platform import Platform, SignatureSource
 from berth.policies.values import Candidate
-from berth.predictor.hardware.core_speed import core_score
+from berth.predictor.hardware.core_speed import benchmarked_log_ratio, core_score
 
 _FAR_MORE = 3.0
 """High-memory nodes of published sites have 4 to 16 times the memory of a core of their ordinary
@@ -28,8 +29,11 @@ def with_prior_order(
     """Return the candidates, in their order, with ``speed_rank`` and ``scarce``; ``platforms``: by
     name."""
     speeds = {c.platform: _speed(platforms[c.platform]) for c in candidates}
-    scores = {c.platform: core_score(platforms[c.platform]) for c in candidates if not c.is_gpu}
-    if all(score is not None for score in scores.values()):
+    cpus = [c.platform for c in candidates if not c.is_gpu]
+    scores = {name: core_score(platforms[name]) for name in cpus}
+    if (by_kernels := _by_kernels([platforms[name] for name in dict.fromkeys(cpus)])) is not None:
+        speeds |= by_kernels
+    elif all(score is not None for score in scores.values()):
         speeds |= {
             name: math.sqrt(score.integer * score.floating_point)
             for name, score in scores.items()
@@ -70,6 +74,14 @@ def _bytes_per_core(candidate: Candidate) -> float:
     if candidate.is_gpu or not candidate.memory_bytes_per_node:
         return 0.0
     return candidate.memory_bytes_per_node / candidate.cores_per_node
+
+
+def _by_kernels(cpus: Sequence[Platform]) -> dict[str, float] | None:
+    """Return how fast one core of each platform runs the benchmark kernels, relative to the first;
+    None: they did not all run the same ones."""
+    log_ratios = {p.name: benchmarked_log_ratio(cpus[0].signature, p.signature) for p in cpus}
+    known = {name: math.exp(-ratio) for name, ratio in log_ratios.items() if ratio is not None}
+    return known if len(known) == len(cpus) else None
 
 
 def _speed(platform: Platform) -> float | None:

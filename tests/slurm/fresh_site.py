@@ -154,9 +154,10 @@ class FreshSite:
         wait_until(stored, "the decision is stored", 30)
         ranked = json.loads(self.berth(*words))["ranked"]
         predicted = {
-            row["candidate"]: tuple(row["runtime_s"])
+            row["candidate"]: tuple(seconds)
             for row in ranked
-            if row.get("runtime_s") and row["candidate"] in PLACES
+            if (seconds := row.get("runtime_s") or row.get("predicted_s"))
+            and row["candidate"] in PLACES
         }
         left_out = {
             row["candidate"]: row["excluded"]
