@@ -239,7 +239,7 @@ def place_row(
     - the job ran unchanged, and the ranking is for other numbers of GPUs only (or of cores, for
       a job without GPUs);
     - the job is an array whose tasks differ in size, as predictions are for the largest task;
-    - its queue has two candidates, and nothing tells which of them it ran on.
+    - its queue has candidates on two platforms, and nothing tells which of them it ran on.
 
     ``ran_on``: the candidates to which all nodes of the job belong; empty: its nodes do not tell.
     """
@@ -273,7 +273,8 @@ def place_row(
         return None
     if as_chosen and chosen in fitting:
         return chosen
-    return fitting[0] if fitting and len(in_queue) == 1 else None
+    platforms = {row.get("platform") for row in in_queue}
+    return fitting[0] if fitting and len(platforms) == 1 else None
 
 
 def _shape(cores: int, gpus: int) -> tuple[int, int]:

@@ -52,6 +52,7 @@ def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
     assert (found and found["candidate"]) == candidate
 
 
+SAME = {"platform": "platform-of-cpu"}
 UNPREDICTED = {**_without("cpu", "prior-only"), "nodes": 1, "cores": 4, "gpus": 0}
 
 
@@ -65,6 +66,11 @@ UNPREDICTED = {**_without("cpu", "prior-only"), "nodes": 1, "cores": 4, "gpus": 
         (replace(KEPT, request=json.dumps({**REQUEST, "cpus_per_task": 2})), "cpu", None),
         (replace(KEPT, request=json.dumps({**REQUEST, "gpus": 1})), "gpu", "gpu"),
         (replace(KEPT, ranked=json.dumps([row("cpu", 4, 0, 1), row("old", 4, 0, 2)])), "cpu", None),
+        (
+            replace(KEPT, ranked=json.dumps([row("cpu", 4, 0, 1), row("old", 4, 0, 2) | SAME])),
+            "cpu",
+            "cpu",  # or old, which is the same hardware
+        ),
         (
             replace(
                 KEPT, chosen="old", ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)])
