@@ -39,6 +39,14 @@ class UntypedGpus(StrEnum):
     """The request stays as written, and Berth sends no such job to slices."""
 
 
+class Control(StrEnum):
+    """What the jobs get with which changed jobs are compared."""
+
+    NONE = "none"
+    WRITTEN = "written"
+    LIST = "list"
+
+
 class Weights(Document):
     """`[policy.weights]`: weights of the objective `balanced`, and `wait`."""
 
@@ -151,14 +159,21 @@ class PolicyTable(Document):
         description="objective `deadline`: a job without a deadline of its own gets one of "
         "so many times its time limit; default: none",
     )
-    control: float = Field(
-        0.0,
+    control: Control = Field(
+        Control.NONE,
         repr=False,  # no choice of a place depends on it: it is in no digest
-        ge=0,
+        description="what control jobs get, with which `berth jobs gain` compares changed jobs: "
+        "`written` (they stay as their users wrote them), `list` (the plain list of partitions "
+        "that jobs of unknown programs get; needs mode `enforce` of `[fit]`), or `none`: there are "
+        "none (mode `enforce`; in mode `shadow` every job is left as written)",
+    )
+    control_share: float = Field(
+        0.05,
+        repr=False,
+        gt=0,
         lt=1,
-        description="share of the jobs that Berth would change, drawn at random, which are left as "
-        "written instead: `berth jobs gain` compares them with the changed jobs; 0: none "
-        "(mode `enforce`; in mode `shadow` every job is left as written)",
+        description="share of the jobs that Berth would change, drawn at random, which are control "
+        "jobs instead",
     )
     weights: Weights = Field(default_factory=Weights, description="see `[policy.weights]`")
 

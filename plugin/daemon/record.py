@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from berth.pilot.version import VERSION
 from berth.plugin.daemon.protocol import Edits
+from berth.plugin.daemon.verdicts import Arm
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.host import HOST, Clock
 from berth.plugin.scheduler.past_jobs import LONGEST_NAME
@@ -44,11 +46,12 @@ class Answered:
     """Digests of a job that names no workload, so that its outcome helps to predict
     similar jobs.
     """
+    arm: Arm | None = None
 
 
 def record_of(answered: Answered, host: str) -> DecisionRecord:
     """Return the store's row for a decision that ``host`` answered."""
-    request, decision = answered.request, answered.decision
+    request, decision, arm = answered.request, answered.decision, answered.arm
     asked = asked_of(request)
     if answered.described is not None:
         asked["job"] = _job(answered.described)
@@ -74,6 +77,10 @@ def record_of(answered: Answered, host: str) -> DecisionRecord:
         edits=as_json(answered.changes),
         ground=None if decision is None or decision.ground is None else decision.ground.value,
         ranked=as_json([] if decision is None else _alternatives(decision)),
+        arm=None if arm is None else arm.name,
+        control=None if arm is None else arm.control.value,
+        share=None if arm is None else arm.share,
+        version=VERSION,
     )
 
 

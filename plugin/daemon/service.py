@@ -30,8 +30,10 @@ from berth.plugin.daemon.record import Answered, Identifiers
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import AnswerStats, Breakers
 from berth.plugin.daemon.verdicts import (
+    CHANGED,
     MEMORY_EDITS,
     TELLS_USERS,
+    Arm,
     Submission,
     SubmitVerdict,
     as_control,
@@ -47,6 +49,7 @@ from berth.plugin.host import HOST, Host
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import resolved
 from berth.policies.codes import BY_FIT, Code
+from berth.policies.settings import Control
 from berth.policies.slice_choice import profiles_that_will_do
 from berth.policies.values import Candidate, CandidateState, Mode, Request
 
@@ -92,8 +95,8 @@ class Service:
         identifiers: Identifiers | None = None,
     ) -> None:
         self._draw = secrets.SystemRandom().random
-        """Returns a random number from 0 to 1; jobs with one below ``policy.control`` are control
-        jobs."""
+        """Returns a random number from 0 to 1; jobs with one below ``policy.control_share`` are
+        control jobs."""
         self._clock, self._files = host.clock, host.files
         self.site = site
         self.shelf = Shelf()
@@ -189,20 +192,34 @@ class Service:
         )  # fmt: skip
         verdict = None if kept is None else SubmitVerdict(kept.code, kept.sentence)
         if verdict is None:
-            share = site.decider.settings.control
-            is_drawn = share > 0 and self._draw() < share
             request, verdict = self._judged(question, request)
             if verdict.code in BY_FIT:
                 mode = requests.effective_mode(mode, site.fit_mode.value)
                 question = question._replace(mode=mode)
-            if is_drawn and mode is Mode.ENFORCE and request.workload and verdict.changes:
-                verdict = as_control(verdict, share)
+            if mode is Mode.ENFORCE and verdict.changes:
+                verdict = self._drawn(question, request, verdict)
         if not verdict.is_control:
             self._look_at_memory(question, request, verdict)
         described = None
         if kept is None and named.workload is None:
             described = question.past.described
         return self._answer(question, request, verdict, described)
+
+    def _drawn(
+        self, question: Submission, request: Request, verdict: SubmitVerdict
+    ) -> SubmitVerdict:
+        """Return the verdict with the arm that is drawn for a job which Berth would change."""
+        settings = question.site.decider.settings
+        control, share = settings.control, settings.control_share
+        is_the_list = verdict.code in BY_FIT and control is Control.LIST
+        if control is Control.NONE or is_the_list:
+            return verdict
+        if self._draw() >= share:
+            return replace(verdict, arm=Arm(CHANGED, control, share))
+        as_list = None
+        if control is Control.LIST and question.site.fit_mode is Mode.ENFORCE:
+            _, as_list = self._judged(question, replace(request, workload=None))
+        return as_control(verdict, Arm(control.value, control, share), as_list)
 
     def _judged(self, question: Submission, request: Request) -> tuple[Request, SubmitVerdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
@@ -284,7 +301,7 @@ class Service:
     ) -> bytes:
         """Count, record and journal the answer to a submission, and return the reply line."""
         ask, mode, decision = question.ask, question.mode, verdict.decision
-        makes_changes = mode is Mode.ENFORCE and not verdict.is_control
+        makes_changes = mode is Mode.ENFORCE and verdict.is_made
         action = "edit" if verdict.changes and makes_changes else "keep"
         name, now_s = self._identifiers.next(), self._clock.time()
         latency_us = self._took_us(question.started_ns)
@@ -292,7 +309,7 @@ class Service:
         self._record(
             Answered(
                 name, now_s, ask.scheduler, mode, action, verdict.code, verdict.reason, request,
-                decision, verdict.changes, latency_us, described,
+                decision, verdict.changes, latency_us, described, verdict.arm,
             )
         )  # fmt: skip
         fitted = verdict.memory if action == "edit" else None

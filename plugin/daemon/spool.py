@@ -129,6 +129,6 @@ class Spool:
 def _read(line: bytes) -> DecisionRecord | None:
     try:
         data = json.loads(line)
-        return DecisionRecord(**{key: data[key] for key in _FIELDS})
+        return DecisionRecord(**{key: data[key] for key in _FIELDS if key in data})
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

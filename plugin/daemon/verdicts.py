@@ -20,6 +20,7 @@ from berth.plugin.site.programs import manager_that_asks_by_queue
 from berth.plugin.workloads.names import may_use
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
+from berth.policies.settings import Control
 from berth.policies.values import CandidateState, Decision, Mode, Request
 
 _TYPES_NAMED = 8
@@ -89,6 +90,18 @@ _LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
 _SHAPE = _LAYOUT | MEMORY_EDITS
 
 
+CHANGED = "changed"
+"""The arm of jobs that get what Berth chose; the names of others are those of ``Control``."""
+
+
+class Arm(NamedTuple):
+    """One arm of the experiment that ``berth jobs gain`` reads, and how it was drawn."""
+
+    name: str
+    control: Control
+    share: float
+
+
 class Submission(NamedTuple):
     """One submission, and the tables that answer it."""
 
@@ -114,8 +127,19 @@ class SubmitVerdict:
     """The memory check's message or change; None where the check has nothing to report."""
     slice_key: str = ""
     """The key of the job and similar jobs, where it gets a slice by what past runs used."""
-    is_control: bool = False
-    """True: the changes are recorded and not made, to compare other jobs with this one."""
+    arm: Arm | None = None
+    """The arm of the experiment that was drawn for the job; None: it takes part in none."""
+
+    @property
+    def is_control(self) -> bool:
+        """Return whether the job serves to compare others with."""
+        return self.arm is not None and self.arm.name != CHANGED
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether the changes are to be made; of control jobs left as written they are
+        recorded only."""
+        return self.arm is None or self.arm.name != Control.WRITTEN.value
 
 
 def kept_at_once(question: Submission, named: requests.NamedWorkload) -> Kept | None:
@@ -183,13 +207,22 @@ def verdict_of(job: SubmittedJob, request: Request, decision: Decision) -> Submi
     return verdict
 
 
-def as_control(verdict: SubmitVerdict, share: float) -> SubmitVerdict:
-    """Return the verdict for a job that was drawn to be left as written."""
+def as_control(verdict: SubmitVerdict, arm: Arm, as_list: SubmitVerdict | None) -> SubmitVerdict:
+    """Return the verdict for a job that was drawn to be compared with.
+
+    ``as_list``: the verdict on it as a job of an unknown program; without changes or None, the job
+    is left as written.
+    """
+    what = "is left as written"
+    if as_list is not None and as_list.changes:
+        what = "gets the plain list of partitions"
+    else:
+        as_list, arm = verdict, arm._replace(name=Control.WRITTEN.value)
     reason = (
-        f"This job is left as written: {100 * share:.3g} % of the jobs that Berth would change, "
-        f"drawn at random, show what its choices are worth. Otherwise: {verdict.reason}"
+        f"This job {what}: {100 * arm.share:.3g} % of the jobs that Berth would change, drawn at "
+        f"random, show what its choices are worth. Otherwise: {verdict.reason}"
     )
-    return replace(verdict, code=Code.CONTROL, reason=reason, is_control=True)
+    return replace(as_list, code=Code.CONTROL, reason=reason, arm=arm)
 
 
 def message_to_user(question: Submission, request: Request, verdict: SubmitVerdict) -> str | None:

@@ -17,6 +17,7 @@ from berth.plugin.site.site import Site
 from berth.plugin.store.database import Database
 from berth.policies.codes import Code
 from berth.policies.objectives import OBJECTIVES
+from berth.policies.settings import Control
 from berth.policies.values import Candidate, Mode
 
 LONGEST_SOCKET = 107
@@ -132,12 +133,18 @@ def _limits(site: Site) -> Findings:
             "[learning] is on, and outcomes_refresh_s = 0: the ends of jobs are never read",
             "leave daemon.outcomes_refresh_s out, or [learning] enabled = false",
         )
-    if policy.control and site.mode is not Mode.ENFORCE:
+    if policy.control is not Control.NONE and site.mode is not Mode.ENFORCE:
         yield warn(
             "policy",
-            f"control = {policy.control:g} leaves jobs alone to compare with, and mode "
+            f'control = "{policy.control}" leaves jobs alone to compare with, and mode '
             f"{site.mode.value} moves none",
-            'mode = "enforce", or control = 0',
+            'control = "none" until mode = "enforce"',
+        )
+    if policy.control is Control.LIST and site.policy.fit.mode is not Mode.ENFORCE:
+        yield warn(
+            "policy",
+            'control = "list" needs mode = "enforce" of [fit]: control jobs are left as written',
+            'control = "written"',
         )
     if site.mode is not Mode.ENFORCE and site.policy.fit.mode is Mode.ENFORCE:
         yield warn(

@@ -42,8 +42,13 @@ _WRITE: Mapping[str, Callable[[float], str]] = {
 _TITLES = {"time": "time to end", "cost": "cost", "energy": "energy"}
 
 
+_CONTROL = {"written": "jobs left as written", "list": "jobs with the plain list of partitions"}
+"""What control jobs are, in words."""
+
+
 def _of(gain: MeasuredGain) -> str:
-    return _TITLES[gain.quantity] if gain.program is None else f"time to end, {gain.program}"
+    title = _TITLES[gain.quantity] if gain.program is None else f"time to end, {gain.program}"
+    return f"{title}, against the list" if gain.control == "list" else title
 
 
 def _saved(gain: MeasuredGain) -> str | None:
@@ -63,6 +68,7 @@ def _counts(jobs: int, failed: int) -> str:
 
 MEASURED: tuple[Column[MeasuredGain], ...] = (
     Column("Of", "quantity", lambda gain: gain.quantity, words=_of),
+    Column("Control", "control", lambda gain: gain.control, for_people=False),
     Column("Program", "program", lambda gain: gain.program, for_people=False),
     Column("Changed", "jobs", lambda gain: gain.jobs,
            words=lambda gain: _counts(gain.jobs, gain.failed), kind=float),
@@ -93,32 +99,38 @@ def gain_part(measured: Sequence[MeasuredGain], grounds: Mapping[str, int]) -> P
     )
     if not measured:
         unknown = (
-            "Not known: no job was left as written to compare with. control = 0.05 in [policy] of "
-            "the site file leaves 5 % of the jobs as written and measures it."
+            'Not known: no job was left as written to compare with. control = "written" in '
+            "[policy] of the site file leaves 5 % of the jobs as written and measures it."
         )
         return Part("", [unknown], notes=notes)
-    shown = [gain for gain in measured if gain.program is None]
+    totals = [gain for gain in measured if gain.program is None]
+    verdicts = [_verdict(gain) for gain in totals if gain.quantity == "time"]
     programs = [gain for gain in measured if gain.program is not None and gain.ratio_interval]
-    table = Table(
-        "Changed jobs against control jobs", MEASURED, (*shown, *programs[:MOST_PROGRAMS])
-    )
-    return Part("", [_verdict(measured[0])], tables=[table], notes=notes)
+    shown = [g for g in (*totals, *programs[:MOST_PROGRAMS]) if g.mismatch is None]
+    tables = [Table("Changed jobs against control jobs", MEASURED, shown)] if shown else []
+    return Part("", verdicts or [TOO_FEW], tables=tables, notes=notes)
+
+
+TOO_FEW = "Too few jobs ended, of changed ones and of control jobs, to say what was gained."
 
 
 def _verdict(gain: MeasuredGain) -> str:
-    if gain.quantity != "time" or gain.ratio is None or gain.ratio_interval is None:
-        return "Too few jobs ended, of changed ones and of control jobs, to say what was gained."
+    if gain.mismatch is not None:
+        return f"No verdict: {gain.mismatch}."
+    if gain.ratio is None or gain.ratio_interval is None:
+        return TOO_FEW
     low, high = gain.ratio_interval
-    ends = f"95 % interval {low:.2f} to {high:.2f}"
+    ends, control = f"95 % interval {low:.2f} to {high:.2f}", _CONTROL[gain.control]
     if gain.is_clear and low > 1:
         return (
-            f"Berth's changes help: jobs left as written take {gain.ratio:.2f} times as long from "
+            f"Berth's changes help: {control} take {gain.ratio:.2f} times as long from "
             f"submission to a completed end ({ends})."
         )
     if gain.is_clear:
         return (
-            f"Berth's changes harm: jobs that it changed take {1 / gain.ratio:.2f} times as long "
-            f"from submission to a completed end (95 % interval {1 / high:.2f} to {1 / low:.2f})."
+            f"Berth's changes harm: against {control}, those that it changed take "
+            f"{1 / gain.ratio:.2f} times as long from submission to a completed end "
+            f"(95 % interval {1 / high:.2f} to {1 / low:.2f})."
         )
     more = gain.more_days or 0.0
     needed = (
@@ -127,6 +139,6 @@ def _verdict(gain: MeasuredGain) -> str:
         else "a gain of 10 % would show already"
     )
     return (
-        f"No gain or loss can be told yet: jobs left as written take {gain.ratio:.2f} times as "
+        f"No gain or loss can be told yet: {control} take {gain.ratio:.2f} times as "
         f"long ({ends}); {needed}."
     )

@@ -11,6 +11,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.units import counted, format_moment
 from berth.plugin.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
+from berth.plugin.outcomes.measured_gain import gains_of
 from berth.plugin.report.of_gain import GROUNDS, gain_part
 from berth.plugin.report.of_installation import FINDINGS
 from berth.plugin.report.parts import Column, Part, Report, Table, part, sentence
@@ -134,8 +135,6 @@ def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
 
 def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
     """Return the figures of the last week. Raises BerthError."""
-    from berth.plugin.outcomes.measured_gain import MOST, gains_of  # noqa: PLC0415 - numpy
-
     now_s = time.time()
     ended, count = newest_jobs(store, now_s - 7 * DAY_S, now_s + DAY_S)
     gain = gain_part(*gains_of(store, ended, site))
@@ -146,7 +145,7 @@ def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
         for row in all_jobs
         if row.coverage is not None
     ]
-    bound = newest_only("jobs", min(len(ended), MOST), count)
+    bound = newest_only("jobs", len(ended), count)
     failures = _failures(store, ended)
     return WeekFigures(
         _answers(store, now_s, link),

@@ -27,6 +27,7 @@ from berth.plugin.outcomes.accuracy import (
     real_over_predicted,
     summarise,
 )
+from berth.plugin.outcomes.measured_gain import gains_of
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, ShareBar, real_times, shares
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_installation import findings_table
@@ -199,8 +200,7 @@ def _decided(store: Store, since_s: float) -> Part:
         would = sum(count.jobs for count in shadow if count.code == "placed")
         lines.append(
             f"In shadow mode {would} of {sum(count.jobs for count in shadow)} jobs would have been "
-            "sent elsewhere; none was changed. What that would have saved is below, left where "
-            "asked."
+            "sent elsewhere; none was changed."
         )
     return Part("What was decided", lines, tables=[Table("Decisions", _COUNTS, counts)])
 
@@ -255,9 +255,7 @@ def _changes(newest: NewestJobs, since_s: float) -> Part:
 
 
 def _gain(store: Store, ended: Sequence[RunSums], count: int, site: Site) -> Part:
-    from berth.plugin.outcomes.measured_gain import MOST, gains_of  # noqa: PLC0415 - numpy
-
-    bound = newest_only("jobs", min(len(ended), MOST), count)
+    bound = newest_only("jobs", len(ended), count)
     part_of_gain = gain_part(*gains_of(store, ended, site))
     return replace(
         part_of_gain,

@@ -15,7 +15,7 @@ from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import DecisionInputs, DecisionRanking, DecisionRecord
+from berth.plugin.store.records import DecisionArm, DecisionInputs, DecisionRecord
 from berth.plugin.store.statements import count_of, in_pieces
 
 T = TypeVar("T")
@@ -129,17 +129,12 @@ class Decisions:
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
         return self._by_id(query, in_pieces(ids), lambda row: DecisionInputs._make(row[1:]))
 
-    def rankings(self, ids: Collection[str]) -> dict[str, DecisionRanking]:
-        """Return the choices and rankings of the decisions among these ids that chose a candidate,
-        by id.
-        """
+    def arms(self, ids: Collection[str]) -> dict[str, DecisionArm]:
+        """Return what the decisions among these ids say of their arm, by id."""
         table = tables.decisions
-        query = select(
-            table.c.id, table.c.action, table.c.chosen, _RANKED, table.c.ground, table.c.code
-        )
-        query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
+        query = select(table.c.id, *(table.c[name] for name in DecisionArm._fields))
         pieces = steps("pieces of decisions read", list(in_pieces(ids)))
-        return self._by_id(query, pieces, lambda row: DecisionRanking._make(row[1:]))
+        return self._by_id(query, pieces, lambda row: DecisionArm._make(row[1:]))
 
     def _by_id(
         self, query: Select[Any], pieces: Iterable[list[str]], parse: Callable[[Any], T]

@@ -78,6 +78,14 @@ class DecisionRecord:
     """What the choice is based on (``policies.codes.Ground``); None: none was made, or not known.
     """
     ranked: str = "[]"
+    arm: str | None = None
+    """``changed``, or what a control job got: ``written``, ``list``; None: no arm was drawn."""
+    control: str | None = None
+    """``policy.control`` as it was in force where an arm was drawn."""
+    share: float | None = None
+    """``policy.control_share`` as it was in force where an arm was drawn."""
+    version: str | None = None
+    """The Berth that decided; None: one that did not record it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +170,17 @@ class DecisionInputs(NamedTuple):
     ranked: str
 
 
-class DecisionRanking(NamedTuple):
-    """The columns of a ``DecisionRecord`` with which its job's outcome is compared."""
+class DecisionArm(NamedTuple):
+    """The columns of a ``DecisionRecord`` by which its jobs are compared with control jobs."""
 
+    time_s: float
     action: str
-    chosen: str | None
-    ranked: str
+    code: str
     ground: str | None = None
-    code: str = ""
+    arm: str | None = None
+    control: str | None = None
+    share: float | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

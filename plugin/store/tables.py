@@ -28,7 +28,7 @@ from sqlalchemy import (
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import records
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 4))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 5))
 """All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -41,14 +41,14 @@ metadata = MetaData(
 )
 
 _LENGTHS = {
-    "account": 128, "action": 16, "arguments": 80, "bundle": 128, "candidate": 128, "chosen": 128,
-    "cluster": 64, "code": 64, "decision": 32, "digest": 80, "gpu_type": 64, "ground": 32,
-    "host": 255, "id": 32, "inputs": 80, "inputs_digest": 80, "job_id": 64, "kind": 64,
-    "mode": 16, "name": 128, "node": 255, "owner": 128, "partition": 255, "peak_source": 16,
-    "platform": 128, "policy": 64, "program": 64, "queue": 255, "raw_id": 64, "reporter": 128,
-    "scheduler": 16,
-    "script": 80, "similar": 80, "source": 32, "state": 32, "step": 64, "use": 32, "user": 128,
-    "workload": 128, "workload_digest": 80, "seen_state": 32,
+    "account": 128, "action": 16, "arm": 16, "arguments": 80, "bundle": 128, "candidate": 128,
+    "chosen": 128, "cluster": 64, "code": 64, "control": 16, "decision": 32, "digest": 80,
+    "gpu_type": 64, "ground": 32, "host": 255, "id": 32, "inputs": 80, "inputs_digest": 80,
+    "job_id": 64, "kind": 64, "mode": 16, "name": 128, "node": 255, "owner": 128, "partition": 255,
+    "peak_source": 16, "platform": 128, "policy": 64, "program": 64, "queue": 255, "raw_id": 64,
+    "reporter": 128, "scheduler": 16, "script": 80, "similar": 80, "source": 32, "state": 32,
+    "step": 64, "use": 32, "user": 128, "version": 64, "workload": 128, "workload_digest": 80,
+    "seen_state": 32,
 }  # fmt: skip
 """Maximum numbers of characters of texts by the name of their column; others have none."""
 _AS_RECORDED = {"account": 255, "name": 255, "user": 255}

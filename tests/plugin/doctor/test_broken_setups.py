@@ -89,7 +89,8 @@ CASES: dict[str, tuple[str, str, str]] = {
                      "gives up before most answers"),
     "GPU place without GPUs": ('gres = "gpu:a100"\n', "", "a100-80gb is a GPU, and jobs sent there get none"),
     "other name": ('partition = "gpu"', 'partition = "GPU"', "there is no partition GPU"),
-    "control beside shadow": ("[fit]", "[policy]\ncontrol = 0.05\n[fit]", "moves none"),
+    "control beside shadow": ("[fit]", '[policy]\ncontrol = "written"\n[fit]', "moves none"),
+    "list without fit": ("[fit]", '[policy]\ncontrol = "list"\n[fit]', "control jobs are left as written"),
 }  # fmt: skip
 CLUSTERS: dict[str, tuple[str, str, str]] = {
     "short auto": ("PartitionName=auto AllowAccounts=ALL AllowQos=ALL Default=NO MaxTime=UNLIMITED",

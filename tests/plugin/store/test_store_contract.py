@@ -23,7 +23,7 @@ from berth.pilot.errors import StoreError, UsageError
 from berth.pilot.run import Run
 from berth.plugin.store import ForecastRecord, PlacedRun, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import DecisionInputs, DecisionRanking, FingerprintRecord, RunSums
+from berth.plugin.store.records import DecisionArm, DecisionInputs, FingerprintRecord, RunSums
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 
@@ -194,7 +194,7 @@ def test_alternatives_that_come_again_are_stored_once_and_read_as_each_decisions
     assert store.decisions.last(3) == [other, short, made[-1]]
     assert store.decisions.of_user(DECISION.user, 0.0, 97.0) == made
     assert store.decisions.get(names[7]) == made[7]
-    assert {one.ranked for one in store.decisions.rankings(names).values()} == {LONG}
+    assert {one.ranked for one in store.decisions.inputs(names).values()} == {LONG}
     assert store.decisions.inputs(names[:1]) == {
         names[0]: DecisionInputs(0.0, DECISION.request, LONG)
     }
@@ -292,7 +292,7 @@ def test_the_newest_outcomes_come_in_order_of_their_ends(store: Store) -> None:
     assert store.outcomes.newest(99.0, 100.0, 5) == []
 
 
-def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store: Store) -> None:
+def test_only_the_newest_decisions_are_counted_and_arms_are_read_alone(store: Store) -> None:
     changes = ({"code": "placed"}, {"code": "no-workload", "chosen": None}, {"code": "no-workload"})
     store.decisions.add(
         [replace(DECISION, **{"id": f"c{n}", "time_s": 50.0 + n, **one})
@@ -304,10 +304,8 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
     assert len(store.decisions.counted(50.0, 9)) == 2
     assert (store.decisions.count(), store.decisions.count_since(51.0, 9)) == (3, 2)
     assert store.decisions.count_since(50.0, 1) == 1
-    found = store.decisions.rankings(["c0", "c1", "c9"])
-    assert found == {
-        "c0": DecisionRanking(action, DECISION.chosen, DECISION.ranked, code=DECISION.code)
-    }
+    arm = DecisionArm(50.0, action, DECISION.code, version=DECISION.version)
+    assert store.decisions.arms(["c0", "c9"]) == {"c0": arm}
 
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
