@@ -64,24 +64,22 @@ class Installation:
     def store(self, *, create: bool = True, busy_timeout_s: float | None = None) -> Store:
         """Open the store's database directly, not through the users' socket.
 
-        ``create``: create the SQLite file named with ``--store`` where it does not exist; False,
-        for commands that only read, raises UsageError instead. The site's own store is created in
-        any case. ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
+        ``create``: create the SQLite file where it does not exist, and upgrade an older schema;
+        False, for commands that only read, raises UsageError or StoreError instead.
+        ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
         """
         from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
-        from berth.plugin.store.database import Database  # noqa: PLC0415
+        from berth.plugin.store.database import BUSY_TIMEOUT_S, Database  # noqa: PLC0415
 
         url = self.url()
-        path = None if create or not self.store_url else Database(url).path
+        path = None if create else Database(url).path
         if path is not None and not path.exists():
             raise UsageError(
                 f"the store {path} does not exist",
-                hint="check --store or BERTH_STORE; make a new store with: "
-                "berth site store upgrade --store PATH",
+                hint="check --store, BERTH_STORE, or daemon.store of the site file; the daemon "
+                "makes a new store, and so does: berth site store upgrade",
             )
-        if busy_timeout_s is None:
-            return Store.open(url)
-        return Store.open(url, busy_timeout_s=busy_timeout_s)
+        return Store.open(url, create=create, busy_timeout_s=busy_timeout_s or BUSY_TIMEOUT_S)
 
     def users_socket(self) -> Path | None:
         """Return the socket through which this user must use the store; None: open the store

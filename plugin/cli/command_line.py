@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 
 from berth.pilot.errors import BerthError
+from berth.pilot.printable import printable
 from berth.pilot.version import VERSION
 from berth.plugin.cli.lazy import Root
 from berth.plugin.cli.tree import COMMANDS
@@ -50,9 +51,9 @@ def run(arguments: Sequence[str]) -> None:
         click.echo("berth: interrupted", err=True)
         sys.exit(130)
     except BerthError as error:
-        click.echo(f"berth: {error.message}", err=True)
+        click.echo(printable(f"berth: {error.message}", but="\n\t"), err=True)
         if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+            click.echo(printable(f"  {error.hint}", but="\n\t"), err=True)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.exit(141)
@@ -61,7 +62,7 @@ def run(arguments: Sequence[str]) -> None:
         if error.errno is None or error.strerror is None:
             raise
         where = f"{error.filename}: " if error.filename is not None else ""
-        click.echo(f"berth: {where}{error.strerror}", err=True)
+        click.echo(printable(f"berth: {where}{error.strerror}"), err=True)
         sys.exit(1)
 
 

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
+from berth.pilot.printable import printable
 from berth.pilot.units import parse_duration_s, whole_number
 from berth.plugin.installed_site import Installation
 from berth.plugin.site_file import SITE_FILE
@@ -129,11 +130,12 @@ def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> 
         click.echo(json.dumps(data() if callable(data) else data, indent=2))
         return
     content = shown() if callable(shown) else shown
-    if not isinstance(content, str):
-        from berth.plugin.report.terminal import as_text  # noqa: PLC0415 - not for --help
+    if isinstance(content, str):
+        click.echo(printable(content, but="\n\t"))
+        return
+    from berth.plugin.report.terminal import as_text  # noqa: PLC0415 - not for --help
 
-        content = as_text(content)
-    click.echo(content)
+    click.echo(as_text(content))
 
 
 def site_option(command: F) -> F:

@@ -79,4 +79,4 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
 
     site = load_site(site_file)
     stats = ask(site.daemon.socket, {"v": 1, "op": "stats"})
-    answer(lambda: daemon_part(stats), stats, json_=json_)
+    answer(lambda: daemon_part(site, stats), stats, json_=json_)

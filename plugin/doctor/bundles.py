@@ -89,14 +89,13 @@ def check_candidates(site: Site) -> Findings:
         if name in labelled:
             continue
         names = ", ".join(c.name for c in site.candidates if c.platform == name)
-        gpu = site.platforms[name].is_gpu
-        yield warn(
-            "placement",
-            f"{names}: programs are never placed there: no measured times of {name} (only a prior)",
-            "berth train --adapt with programs that ran there; models and slices need none"
-            if gpu
-            else calibrate,
-        )
+        text = f"{names}: no program goes there by its predicted time: "
+        if site.platforms[name].is_gpu:
+            yield ok("placement", f"{text}models and slices do, and jobs that ask for GPUs by fit")
+        else:
+            yield warn(
+                "placement", f"{text}nothing was measured on {name} (a prior only)", calibrate
+            )
 
 
 def _labelled(site: Site) -> set[str]:

@@ -6,7 +6,6 @@ A check that raises a BerthError or OSError becomes a finding with status ``fail
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from berth.pilot.plugins import Registry
 from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
+from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import (
@@ -38,8 +38,8 @@ from berth.plugin.doctor.usage import check_usage
 from berth.plugin.findings import Finding, Findings, Status, fail, ok, warn
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.site.changes_now import changes_now
 from berth.plugin.site.site import Site
-from berth.policies.values import Mode
 
 if TYPE_CHECKING:
     from berth.plugin.learning.shown import NewestJobs
@@ -135,15 +135,15 @@ def _site(site: Site) -> Findings:
     else:
         yield fail("site file", text, "describe places in [[candidates]]")
     uids_of(site)
-    if site.mode is Mode.OFF:
-        yield warn("mode", "Berth is off", 'set mode = "shadow" in the site file')
-    if site.daemon.kill_switch.exists():
-        since = time.strftime("%Y-%m-%d", time.localtime(site.daemon.kill_switch.stat().st_mtime))
-        yield warn(
-            "kill switch",
-            f"{site.daemon.kill_switch} exists since {since}: every job is left alone",
-            "remove the file to let Berth work again",
-        )
+    try:
+        stats = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    except BerthError:  # the daemon's own check says why
+        stats = None
+    now = changes_now(site, stats)
+    if now.advice is None or now.is_silent:
+        yield ok("changes", now.sentence)
+    else:
+        yield warn("changes", now.sentence, now.advice)
     if site.auto_queue is None:
         yield warn(
             "auto queue",

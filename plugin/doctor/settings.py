@@ -146,12 +146,6 @@ def _limits(site: Site) -> Findings:
             'control = "list" needs mode = "enforce" of [fit]: control jobs are left as written',
             'control = "written"',
         )
-    if site.mode is not Mode.ENFORCE and site.policy.fit.mode is Mode.ENFORCE:
-        yield warn(
-            "policy",
-            f'[fit] mode = "enforce" beside mode = "{site.mode.value}": no job is changed',
-            'mode = "enforce"',
-        )
 
 
 def _shape(candidate: Candidate) -> Findings:

@@ -68,12 +68,6 @@ def _look(site: Site, store: Store) -> Findings:
             f"chmod o-rwx {store.database.path}",
         )
     yield from check_forecasts(site, changes.forecasts, changes.without_forecast)
-    if not changes.workloads:
-        yield warn(
-            "store",
-            "there are no workloads: every job is left alone",
-            "berth pilot run --store -- CMD, or berth workload add FILE",
-        )
     newest = next((record.time_s for record in store.decisions.last(1)), 0.0)
     if newest > time.time() + AHEAD_S:
         yield warn(

@@ -22,6 +22,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
 from berth.plugin.metrics.of_daemon import daemon_metrics, labelled
 from berth.plugin.outcomes.accuracy import MOST, Accuracy, newest_jobs, summarise
+from berth.plugin.site.changes_now import changes_now
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import RunSums
@@ -85,7 +86,10 @@ def exporter_of(site: Site) -> Exporter:
     """Return the exporter of the daemon and the store that a site file names."""
 
     def of_daemon() -> Iterator[Metric]:
-        return daemon_metrics(ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_ANSWER_S))
+        stats = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_ANSWER_S)
+        yield from daemon_metrics(stats)
+        text = "1: jobs are changed now, as mode, fit, forecasts and kill switch stand."
+        yield _up("berth_jobs_changed_now", text, changes_now(site, stats).are_made)
 
     def of_store() -> Iterator[Metric]:
         with closing(Store.open(site.daemon.store, create=False, check=False)) as store:

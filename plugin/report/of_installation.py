@@ -7,6 +7,8 @@ from typing import Any
 
 from berth.plugin.findings import Finding
 from berth.plugin.report.parts import Column, Part, Table
+from berth.plugin.site.changes_now import changes_now
+from berth.plugin.site.site import Site
 
 FINDINGS: tuple[Column[Finding], ...] = (
     Column("State", "status", lambda finding: finding.status.value),
@@ -34,10 +36,11 @@ def findings_part(findings: Sequence[Finding]) -> Part:
     return Part("", lines)
 
 
-def daemon_part(stats: Mapping[str, Any]) -> Part:
-    """Return the facts of a daemon's state; ``stats``: its answer (docs/protocol.md)."""
+def daemon_part(site: Site, stats: Mapping[str, Any]) -> Part:
+    """Return what changes now, and the facts of a daemon's state; ``stats``: its answer
+    (docs/protocol.md)."""
     latency, age_s = stats["latency_us"], stats["state_age_s"]
-    return Part("", facts=[
+    return Part("", [changes_now(site, stats).sentence], facts=[
         ("version", stats["version"]),
         ("mode", stats["mode"]),
         ("up for", f"{stats['uptime_s']:.0f} s"),

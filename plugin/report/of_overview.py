@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from berth.pilot.errors import BerthError
-from berth.pilot.units import counted, format_moment
+from berth.pilot.units import counted
 from berth.plugin.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.outcomes.measured_gain import gains_of
@@ -16,10 +16,10 @@ from berth.plugin.report.of_gain import GROUNDS, gain_part
 from berth.plugin.report.of_installation import FINDINGS
 from berth.plugin.report.parts import Column, Part, Report, Table, part, sentence
 from berth.plugin.site import Site
+from berth.plugin.site.changes_now import changes_now
 from berth.plugin.store import Store
 from berth.plugin.store.records import RunSums
 from berth.policies.codes import PLACES, Code
-from berth.policies.values import Mode
 
 DAY_S = 86_400.0
 WEEK = "last 7 days"
@@ -27,12 +27,6 @@ AGAIN = "look again in some seconds."
 """The end of a sentence in the place of figures that are being made."""
 MOST_REASONS = 8
 """Number of reasons for which jobs were left alone that have a line of their own."""
-_MODES: Mapping[Mode, str] = {
-    Mode.OFF: "Berth is off: mode off, no job is looked at.",
-    Mode.SHADOW: "Berth watches: mode shadow, decisions are recorded and no job is changed.",
-    Mode.ADVISE: "Berth advises: mode advise, users read what it would do and no job is changed.",
-    Mode.ENFORCE: "Berth is on: mode enforce, jobs are changed.",
-}
 Links = Callable[[str, str], str | None]
 """Returns the address of a list of jobs: by ``code``, or by ``action``, and its value."""
 
@@ -75,27 +69,24 @@ class Slices:
 def overview_report(
     site: Site,
     *,
-    stopped_s: float | None,
     findings: Callable[[], Sequence[Finding] | None],
     figures: Callable[[], WeekFigures | None],
-    places: Callable[[], Mapping[str, Mapping[str, Any]]],
+    stats: Callable[[], Mapping[str, Any]],
     findings_link: str = "",
 ) -> Report:
     """Return the first page for an administrator.
 
-    ``stopped_s``: Unix time at which the kill switch was set; None: it is not set. The functions
-    may raise BerthError; None: not ready yet. ``places``: the daemon's ``places``.
+    The functions may raise BerthError; None: not ready yet. ``stats``: the daemon's answer.
     """
-    lead = _MODES[site.mode]
     try:
-        places()
-    except BerthError as error:
-        if site.mode is not Mode.OFF:
-            lead = f"Berth does not run here, so no job is changed (mode {site.mode.value}): "
-            lead += f"{error.message}."
-    if stopped_s is not None:
-        at = format_moment(stopped_s)
-        lead = f"Berth is stopped since {at}: {site.daemon.kill_switch} exists, no job is changed."
+        state: Mapping[str, Any] | None = stats()
+    except BerthError:
+        state = None
+    lead = changes_now(site, state).sentence
+
+    def places() -> Mapping[str, Mapping[str, Any]]:
+        known: Mapping[str, Mapping[str, Any]] = (stats() if state is None else state)["places"]
+        return known
 
     def of_figures(name: str) -> Callable[[], Part]:
         def read() -> Part:

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from berth.pilot.printable import printable
 from berth.plugin.report.csv_tables import record as note_table
 from berth.plugin.report.parts import Column, Part, Report, Table
 
@@ -35,7 +36,7 @@ def as_text(content: Report | Part | Table[Any]) -> str:
 
 def report_text(report: Report) -> str:
     """Return a report's sentences, facts and tables; pictures are for HTML."""
-    lines = [line for line in (report.title, report.lead) if line]
+    lines = [printable(line) for line in (report.title, report.lead) if line]
     for part in report.parts:
         lines += [*([""] if lines else []), *([part.title] if part.title else []), *_lines(part)]
     return "\n".join(lines)
@@ -54,10 +55,10 @@ def _lines(part: Part) -> Iterator[str]:
     """Yield a report section's lines, indented where the section has a title."""
     space = "  " * bool(part.title)
     if part.problem is not None:
-        yield f"{space}{part.problem.message}"
-    yield from (f"{space}{line}" for line in part.lines)
+        yield f"{space}{printable(part.problem.message)}"
+    yield from (f"{space}{printable(line)}" for line in part.lines)
     width = max((len(name) for name, _ in part.facts), default=0)
-    yield from (f"{space}{name:<{width}} {value}" for name, value in part.facts)
+    yield from (f"{space}{name:<{width}} {printable(value)}" for name, value in part.facts)
     has_captions = bool(part.title) or len(part.tables) > 1
     for index, table in enumerate(part.tables):
         if not part.title and (index or part.lines or part.facts):
@@ -66,10 +67,10 @@ def _lines(part: Part) -> Iterator[str]:
             yield f"{space}{table.caption}:"
         indent = len(space) + 2 * has_captions
         yield table_text(table, indent=indent, if_empty="none")
-    yield from (f"{space}  {line}" for line in part.verbatim.splitlines())
+    yield from (f"{space}  {printable(line)}" for line in part.verbatim.splitlines())
     if not part.title and part.tables and part.notes:
         yield ""
-    yield from (f"{space}{note}" for note in part.notes)
+    yield from (f"{space}{printable(note)}" for note in part.notes)
 
 
 def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = None) -> str:
@@ -88,7 +89,8 @@ def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = Non
     columns = [c for c in table.columns if c.for_people and not c.is_wide]
     shown = table.records[: table.most]
     cells = [
-        [_capitals(column.title), *(column.cell(record) for record in shown)] for column in columns
+        [_capitals(column.title), *(printable(column.cell(record)) for record in shown)]
+        for column in columns
     ]
     widths = [max(map(len, texts)) for texts in cells]
     left_out: list[Column[Any]] = []

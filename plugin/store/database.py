@@ -17,7 +17,13 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Row, Select, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InvalidRequestError,
+    NoSuchModuleError,
+    NoSuchTableError,
+)
 from sqlalchemy.pool import NullPool
 
 from berth.pilot.errors import StoreError, ToolMissing, UsageError
@@ -111,6 +117,9 @@ class Database:
             raise self.explain(error.orig or error) from None
         except sqlite3.Error as error:
             raise self.explain(error) from None
+        except (UnicodeDecodeError, InvalidRequestError, NoSuchTableError) as error:
+            # What the driver or SQLAlchemy makes of a damaged schema or text.
+            raise self.explain(sqlite3.DatabaseError(f"malformed: {error}")) from None
 
     def explain(self, error: BaseException) -> StoreError:
         """Return a StoreError with one sentence and a hint for the driver's error."""
@@ -158,6 +167,7 @@ def _explained_for_file(path: Path, text: str) -> str:
     return text
 
 
+_RESTORE = "move the file away and restore a backup; berth serve spools decisions meanwhile"
 _SENTENCES = (
     (
         "may not be opened",
@@ -179,10 +189,9 @@ _SENTENCES = (
         "the store is not there or may not be opened by this user",
         "make it with: berth site store upgrade; or check the folder's permissions",
     ),
-    (
-        "malformed",
-        "the store is damaged",
-        "move the file away and restore a backup; berth serve spools decisions meanwhile",
+    *(
+        (sign, "the store is damaged", _RESTORE)
+        for sign in ("malformed", "could not decode to utf-8", "corrupt")
     ),
     (
         "file is not a database",

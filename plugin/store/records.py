@@ -77,7 +77,6 @@ class DecisionRecord:
     ground: str | None = None
     """What the choice is based on (``policies.codes.Ground``); None: none was made, or not known.
     """
-    ranked: str = "[]"
     arm: str | None = None
     """``changed``, or what a control job got: ``written``, ``list``; None: no arm was drawn."""
     control: str | None = None
@@ -86,6 +85,7 @@ class DecisionRecord:
     """``policy.control_share`` as it was in force where an arm was drawn."""
     version: str | None = None
     """The Berth that decided; None: one that did not record it."""
+    ranked: str = "[]"
 
 
 @dataclass(frozen=True, slots=True)

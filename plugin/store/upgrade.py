@@ -11,6 +11,10 @@ from berth.plugin.store.database import Database
 from berth.plugin.store.tables import REVISIONS
 
 HEAD = REVISIONS[-1]
+_FORMER_TABLES = frozenset({"outcomes", "past_jobs", "evidence"})
+"""Tables that newer schemas lack, and the versions that are upgraded from them; schemas of before
+version 0.1 were numbered up to v0015 and had these tables, too."""
+_WITH_FORMER_TABLES = REVISIONS[:2]
 WAITED_S = 60.0
 """Seconds to wait for another process that is upgrading the same database."""
 _ADVISORY_LOCK = 0x6265727468  # "berth" in ASCII: only one of several hosts migrates at a time
@@ -34,6 +38,12 @@ def _version(connection: Connection, database: Database) -> str | None:
     version: str | None = connection.execute(
         text("SELECT version_num FROM alembic_version")
     ).scalar()
+    if tables & _FORMER_TABLES and version not in _WITH_FORMER_TABLES:
+        raise StoreError(
+            f"{database.name}: the store has schema {version} of before version 0.1, older than "
+            "this Berth reads",
+            hint="move it away and begin a new store: berth site store upgrade",
+        )
     if version is not None and version not in REVISIONS:
         raise StoreError(
             f"{database.name}: the store has schema {version}, made by a newer Berth; "

@@ -34,7 +34,7 @@ def create_app(settings: UiSettings) -> Flask:
     app = Flask(__name__, static_url_path="/static")
     app.config.update(
         SECRET_KEY=secrets.token_bytes(32),
-        SESSION_COOKIE_NAME="berth",
+        SESSION_COOKIE_NAME=f"berth-{settings.port}",  # browsers send it to every port
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_HTTPONLY=True,
         PERMANENT_SESSION_LIFETIME=_SESSION,

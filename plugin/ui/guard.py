@@ -48,6 +48,8 @@ class UiSettings:
     """A reverse proxy's header with the viewer's name; None: the viewer is who started the page."""
     admins: tuple[str, ...] = ()
     """Users that may see all users' jobs, where ``user_header`` is set."""
+    port: int = 0
+    """The port at which the page is served; 0: a Unix socket."""
     fleet: Path | None = None
     """A ``berth.mig-fleet/1`` file to show."""
     plan: Path | None = None

@@ -15,7 +15,6 @@ from berth.plugin.doctor.examine import examine
 from berth.plugin.findings import Finding
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_overview import AGAIN, WeekFigures, overview_report, store_figures
-from berth.plugin.site import Site
 from berth.plugin.ui.background import Background
 from berth.plugin.ui.context import DAEMON_S, Context, context
 
@@ -79,14 +78,12 @@ def _report(page: Context) -> Any:
         made = FIGURES.newest((settings.site_file, settings.store_url))
         return None if made is None else made.value
 
-    def places() -> Mapping[str, Mapping[str, Any]]:
+    def stats() -> Mapping[str, Any]:
         _needs_site(page)
-        reply = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=DAEMON_S)
-        known: Mapping[str, Mapping[str, Any]] = reply.get("places", {})
-        return known
+        return ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=DAEMON_S)
 
     return overview_report(
-        site, stopped_s=_stopped_s(site), findings=findings, figures=figures, places=places,
+        site, findings=findings, figures=figures, stats=stats,
         findings_link=f"{request.script_root}/site",
     )  # fmt: skip
 
@@ -94,13 +91,6 @@ def _report(page: Context) -> Any:
 def _needs_site(page: Context) -> None:
     if page.is_demo:
         raise BerthError("the demo site has no cluster", hint="start with: berth ui --site FILE")
-
-
-def _stopped_s(site: Site) -> float | None:
-    try:
-        return site.daemon.kill_switch.stat().st_mtime
-    except OSError:
-        return None
 
 
 def _now() -> str:

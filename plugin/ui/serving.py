@@ -30,6 +30,8 @@ from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.files import WorkloadOptions
 
 _THREADS = 4
+_CONNECTIONS = 2_000
+_IDLE_S = 20
 _MODE = "660"
 log = logging.getLogger("berth.ui")
 
@@ -45,7 +47,12 @@ def serve_ui(
     to_stderr()
     if with_token:
         settings = replace(settings, token=secrets.token_urlsafe(24))
-    options = {"threads": _THREADS, "ident": None, "url_prefix": settings.root_path}
+    options = {
+        "threads": _THREADS, "ident": None, "url_prefix": settings.root_path,
+        # Connections that ask nothing take no thread, and no place of others.
+        "connection_limit": _CONNECTIONS, "channel_timeout": _IDLE_S, "cleanup_interval": _IDLE_S,
+        "asyncore_use_poll": True,
+    }  # fmt: skip
     try:
         if listen.startswith("unix:"):
             path = _free_socket(Path(listen[5:]))
@@ -58,7 +65,7 @@ def serve_ui(
             bound = _bound(listen, guarded=settings.token is not None)
             host, port = bound.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            settings = replace(settings, hosts=(*settings.hosts, shown))
+            settings = replace(settings, hosts=(*settings.hosts, shown), port=port)
             app = create_app(settings)
             server = waitress.create_server(app, sockets=[bound], **options)
             address = f"http://{shown}:{port}{settings.root_path}/"

@@ -12,6 +12,7 @@ import os
 from collections.abc import Container
 
 from berth.pilot.errors import UsageError
+from berth.pilot.printable import printable
 
 LONGEST = 128
 
@@ -34,11 +35,20 @@ def own_name(user: str, name: str) -> str:
             f"{name} would be {owner}'s workload, not yours", hint=f"name it without {owner}/"
         )
     full_name = name if slash else f"{user}/{name}"
-    if len(full_name) > LONGEST:
-        raise UsageError(
-            f"{full_name[:40]}...: a name with its owner is at most {LONGEST} characters"
-        )
+    check_name(full_name)
     return full_name
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError for a workload's name that is too long, or that a terminal or a table could
+    not show as it is."""
+    if len(name) > LONGEST:
+        raise UsageError(f"{name[:40]}...: a name with its owner is at most {LONGEST} characters")
+    if not name.isprintable() or name != name.strip() or not name.rpartition("/")[2]:
+        raise UsageError(
+            f"{printable(name)!r} cannot be a workload's name",
+            hint="letters, digits, dots, dashes: a name is one line of printable characters",
+        )
 
 
 def owner_in(name: str) -> str | None:

@@ -350,9 +350,9 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
     assert statuses(site, "scheduler") == {"fail"}
     assert statuses(site, "filter") == {"warn"}
     site.kill_switch.touch()
-    assert statuses(site, "kill switch") == {"warn"}
+    assert statuses(site, "changes") == {"warn"}
     site.write_site(mode="off")
-    assert statuses(site, "mode") == {"warn"}
+    assert statuses(site, "changes") == {"warn"}
     put(site.store(), forecast("old"))
     assert statuses(site, "forecasts") == {"warn"}
     (site.folder / "store.db").chmod(0o644)

@@ -159,6 +159,7 @@ def _cost(
         if t.node is not None and t.second is None and (t.kind.name, t.what) not in jobs
     ]
     pairs = [t for t in todo if t.second is not None]
+    waiting = {t.kind.name for t in todo if t.node is None and not folder.results(t.kind.name)}
     count, limit_s = len(wanted), settings.time_limit_s
     lines = [
         f"To measure: {counted(count, 'node')} of "
@@ -170,6 +171,9 @@ def _cost(
         if pairs
         else "Nothing more is left to submit."
         if jobs.keys() & {(t.kind.name, t.what) for t in todo if t.node is not None}
+        else f"{counted(len(waiting), 'kind')} cannot be measured now: "
+        f"{', '.join(sorted(waiting))}."
+        if waiting
         else "Nothing is left to measure."
     ]
     if wanted and limit_s < each_s:

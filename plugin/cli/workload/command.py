@@ -54,7 +54,7 @@ from berth.plugin.workloads.filing import (
     with_nodes,
     workload_in,
 )
-from berth.plugin.workloads.names import caller
+from berth.plugin.workloads.names import caller, check_name
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 
@@ -147,6 +147,7 @@ def add(
         )
         new_workload = dataclasses.replace(new_workload, name=added)
     else:
+        check_name(new_workload.name)
         shared, site = new_workload.name, installation.site()
         store = direct = installation.store()
         forecast = store_workload(new_workload, direct, bundles, site, replace=replace)

@@ -241,14 +241,13 @@ def test_a_daemon_that_knows_an_old_state_or_has_problems_is_named(
     assert f"it runs in mode shadow, and {found.source} says enforce" in said(1.0, "shadow")
 
 
-def test_a_store_without_workloads_open_to_all_or_damaged_is_named(site: Harbour) -> None:
+def test_a_store_open_to_all_or_damaged_is_named(site: Harbour) -> None:
     store = site.store()
     file = store.database.path
     assert file is not None
     file.chmod(0o644)
     texts = [f.text for f in check_store(load_site(site.site_file)) if f.status is not Status.OK]
     assert any("everybody on this host can read" in text for text in texts)
-    assert any("there are no workloads" in text for text in texts)
     file.chmod(0o600)
     put(store, forecast("stream"))
     texts = [f.text for f in check_store(load_site(site.site_file)) if f.status is not Status.OK]

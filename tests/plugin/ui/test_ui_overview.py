@@ -91,9 +91,10 @@ def test_jobs_say_where_their_states_come_from(
 def test_the_first_page_answers_the_four_questions(
     settings: UiSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "ask", lambda *_, **__: {"places": {}})
+    stats = {"mode": "enforce", "forecasts": 3, "breakers": {}, "places": {}}
+    monkeypatch.setattr(overview, "ask", lambda *_, **__: stats)
     page = page_of(settings)("/overview")
-    assert "Berth is on: mode enforce" in page
+    assert "Jobs are changed (mode enforce): 3 programs with a forecast, by their times" in page
     assert "findings need attention" in page
     assert "changed, based on a pilot" in page
     assert "left as written: control jobs" in page
@@ -105,8 +106,8 @@ def test_the_first_page_answers_the_four_questions(
 
 def test_without_a_daemon_nothing_is_on_whatever_the_mode_says(settings: UiSettings) -> None:
     page = page_of(settings)("/overview")
-    assert "Berth does not run here, so no job is changed (mode enforce): no daemon answers" in page
-    assert "Berth is on" not in page
+    assert "Berth does not run here, so no job is changed (mode enforce)." in page
+    assert "Jobs are changed" not in page
 
 
 def test_the_start_leads_there(settings: UiSettings) -> None:
