@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from berth.pilot.platform import Platform, PlatformKind
@@ -26,6 +26,7 @@ from berth.plugin.first_site.guess import (
     instruction_sets,
     slice_named,
 )
+from berth.plugin.first_site.roles import Role, role_of
 from berth.plugin.first_site.stub import STUB_MARK, cpu_stub, gpu_stub
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import compressed
@@ -67,6 +68,8 @@ class FirstCandidate:
     instruction_sets: tuple[str, ...] = ()
     architecture: str = "x86_64"
     remarks: tuple[str, ...] = ()
+    role: tuple[Role, str] | None = None
+    """What the queue is for, and why that is assumed; None: it is for all jobs."""
 
 
 @dataclass(slots=True)
@@ -108,7 +111,9 @@ def first_site(
         groups = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
         for group in groups:
             _add(site, queue, group, groups, known)
-    on_cpus = [c for c in site.candidates if c.gres is None]
+    if all(c.role is not None for c in site.candidates):
+        site.candidates = [replace(c, role=None) for c in site.candidates]
+    on_cpus = [c for c in site.candidates if c.gres is None and c.role is None]
     # Pilot jobs run in the reference queue: queues that start jobs come first, then the default.
     on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
     reference = next(iter(on_cpus), None)
@@ -168,6 +173,7 @@ def _add(
             instruction_sets=sets,
             architecture=smallest.architecture,
             remarks=(*remarks, *more),
+            role=role_of(queue, site.facts.queues.values()),
         )
     )
 

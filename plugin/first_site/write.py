@@ -87,6 +87,16 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
 
 
 def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
+    if c.role is not None:
+        what, why = c.role
+        yield f"# CHECK: {_comment(c.queue.name)} seems to be for {what} ({why}), so no job is sent"
+        yield "# there. If it is for all jobs, remove the # before each key."
+        yield from (f"# {line}" for line in _keys(c, word))
+        return
+    yield from _keys(c, word)
+
+
+def _keys(c: FirstCandidate, word: str) -> Iterator[str]:
     yield "[[candidates]]"
     yield from (f"# CHECK: {_comment(remark)}." for remark in c.remarks)
     if not c.instruction_sets:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.importers.recogniser import HEAD_BYTES, Text
+from berth.pilot.units import format_bytes
 from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.readers import Purpose, expect, reader_named, reader_of
 from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
 
 _GZIP = b"\x1f\x8b"
+MOST_TIMES = 50
+"""Times its size that a gzipped file may unpack to: accounting's text is 8 to 20 times larger."""
+LEAST_LIMIT_BYTES = 16 * 2**20
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -26,7 +31,7 @@ def lines_of(file: Path) -> list[str]:
     try:
         data = file.read_bytes()
         if data.startswith(_GZIP):
-            data = gzip.decompress(data)
+            data = _unpacked(file, data)
     except FileNotFoundError:
         raise DocumentError(file, "does not exist") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -37,6 +42,18 @@ def lines_of(file: Path) -> list[str]:
     if data.startswith(_UTF_16):
         data = data.decode("utf-16", "replace").encode()
     return [text_of(line) for line in data.removeprefix(codecs.BOM_UTF8).split(b"\n")]
+
+
+def _unpacked(file: Path, data: bytes) -> bytes:
+    """Return what a gzipped file holds. Raises DocumentError where it unpacks to far more than text
+    does, and what ``gzip`` raises."""
+    most = max(LEAST_LIMIT_BYTES, MOST_TIMES * len(data))
+    with gzip.open(io.BytesIO(data)) as stream:
+        text = stream.read(most + 1)
+    if len(text) > most:
+        hint = "it holds no text of a scheduler; if it does: gunzip it first"
+        raise DocumentError(file, f"unpacks to more than {format_bytes(most)}", hint=hint)
+    return text
 
 
 def ends_of_lines(lines: Sequence[str]) -> Text:

@@ -40,11 +40,9 @@ def changes_now(site: Site, stats: Mapping[str, Any] | None) -> ChangesNow:
     except OSError:
         stopped_s = None
     if stopped_s is not None:
-        return ChangesNow(
-            False,
-            f"Berth is stopped since {format_moment(stopped_s)}: {switch} exists, no job is changed.",
-            "remove the file to let Berth work again",
-        )
+        text = f"Berth is stopped since {format_moment(stopped_s)}: {switch} exists"
+        advice = "remove the file to let Berth work again"
+        return ChangesNow(False, f"{text}, no job is changed.", advice)
     mode = site.mode if stats is None else Mode(stats["mode"])
     if mode is Mode.OFF:
         text = "Berth is off: mode off, no job is looked at."
@@ -56,7 +54,7 @@ def changes_now(site: Site, stats: Mapping[str, Any] | None) -> ChangesNow:
     jobs = []
     if stats["forecasts"]:
         jobs.append(f"{counted(stats['forecasts'], 'program')} with a forecast, by their times")
-    if fit is mode or (fit is Mode.ENFORCE and mode is not Mode.OFF):
+    if fit in (mode, Mode.ENFORCE):
         jobs.append("all others by the list of partitions where they fit")
     if not jobs:
         return ChangesNow(

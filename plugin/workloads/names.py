@@ -44,7 +44,8 @@ def check_name(name: str) -> None:
     not show as it is."""
     if len(name) > LONGEST:
         raise UsageError(f"{name[:40]}...: a name with its owner is at most {LONGEST} characters")
-    if not name.isprintable() or name != name.strip() or not name.rpartition("/")[2]:
+    last = name.rpartition("/")[2]
+    if not name.isprintable() or not last or last != last.strip():
         raise UsageError(
             f"{printable(name)!r} cannot be a workload's name",
             hint="letters, digits, dots, dashes: a name is one line of printable characters",

@@ -50,7 +50,7 @@ def test_the_sentence_follows_mode_fit_and_forecasts(
 
 
 def test_coverage_and_the_breaker_are_said() -> None:
-    site = site_of(coverage='[coverage]\npartitions = { include = ["cpu"] }\n')
+    site = site_of(coverage='partitions = { include = ["cpu"] }\n')
     breakers = {"slurm": {"undecided": 7, "openings": 1}}
     sentence = changes_now(site, ANSWER | {"breakers": breakers}).sentence
     assert "[coverage] leaves out some: partitions" in sentence

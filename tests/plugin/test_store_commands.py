@@ -326,6 +326,7 @@ def test_the_doctor_finds_a_sound_site_sound(
     # tests' store lies in a folder for temporary files.
     assert {f.check for f in wrong} == {"placement", "auto queue", "store"}, wrong
     assert {f.check for f in found} == {
+        "changes",
         "site file",
         "bundle",
         "placement",

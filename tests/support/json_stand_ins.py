@@ -64,6 +64,7 @@ def write_files(folder: Path) -> None:
     )  # fmt: skip
     write_json(folder / "plan.json", plan)
     (folder / "live.toml").write_text(_LIVE.format(folder=folder))
+    Store.open(folder / "live.db").close()
     (folder / "mig.toml").write_text(_CONFIG.format(folder=folder))
 
 

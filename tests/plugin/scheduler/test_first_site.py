@@ -44,6 +44,30 @@ def test_the_auto_partition_is_no_candidate() -> None:
     assert 'auto_partition = "auto"' in toml_text(site, name="x")
 
 
+def test_partitions_for_debugging_and_large_memory_wait_for_a_check(tmp_path: Path) -> None:
+    names = ("batch", "debug", "gpudebug", "himem", "preempt", "short", "testbed-old")
+    facts = cluster(*(node(name, queues=(name,)) for name in names), queues=names)
+    queues = dict(facts.queues)
+    queues["short"] = replace(queues["short"], max_time_s=1800.0)
+    queues["batch"] = replace(queues["batch"], max_time_s=86_400.0)
+    site = first_site(replace(facts, queues=queues), KNOWN, Slurm())
+    text = toml_text(site, name="x")
+    offered = {place["partition"] for place in tomllib.loads(text)["candidates"]}
+    assert offered == {"batch", "testbed-old"}
+    assert "# CHECK: gpudebug seems to be for debugging (by its name)" in text
+    assert "# CHECK: short seems to be for debugging (its jobs run for at most 30 minutes)" in text
+    assert site.reference_queue == "batch"
+    asked = text.replace("# [[candidates]]", "[[candidates]]")
+    for key in ("name", "platform", "partition", "nodes", "cores_per_node", "memory_per_node"):
+        asked = asked.replace(f"\n# {key} = ", f"\n{key} = ")
+    assert len(tomllib.loads(asked)["candidates"]) == len(names)
+
+
+def test_a_cluster_of_one_partition_is_offered_whatever_its_name() -> None:
+    site = first_site(cluster(node("n", queues=("debug",)), queues=("debug",)), KNOWN, Slurm())
+    assert [(c.queue.name, c.role) for c in site.candidates] == [("debug", None)]
+
+
 words = st.text(min_size=1, max_size=12)
 any_node = st.builds(
     node,
