@@ -159,7 +159,8 @@ def _cost(
         if t.node is not None and t.second is None and (t.kind.name, t.what) not in jobs
     ]
     pairs = [t for t in todo if t.second is not None]
-    waiting = {t.kind.name for t in todo if t.node is None and not folder.results(t.kind.name)}
+    unmeasured = [t.kind for t in todo if t.node is None and not folder.results(t.kind.name)]
+    waiting = {kind.name for kind in unmeasured if kind.nodes}
     count, limit_s = len(wanted), settings.time_limit_s
     lines = [
         f"To measure: {counted(count, 'node')} of "
