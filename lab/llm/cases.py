@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -103,10 +103,19 @@ def _bench() -> list[Measured]:
     ]  # fmt: skip
 
 
-def _served_load(row: TableRow | ServingRow | ClosedRow, batch: int, **more: int) -> LlmLoad:
+def _served_load(
+    row: TableRow | ServingRow | ClosedRow,
+    batch: int,
+    *,
+    pipeline: int = 1,
+    most_sequences: int | None = None,
+) -> LlmLoad:
+    bits = BITS[row.precision]
     return LlmLoad(
-        batch, row.input_tokens, row.output_tokens, BITS[row.precision], cache_bits(row.precision),
-        row.tensor, data_parallel=row.data, expert_parallel=row.expert, **more,
+        batch, row.input_tokens, row.output_tokens, bits, cache_bits(row.precision),
+        row.tensor, data_parallel=row.data, expert_parallel=row.expert, pipeline_parallel=pipeline,
+        most_sequences=most_sequences,
+        weight_format=models()[row.model].weight_format if bits == 4 else "",
     )  # fmt: skip
 
 
@@ -116,7 +125,7 @@ def _tables() -> list[Measured]:
         Measured(
             LlmCase(
                 models()[r.model],
-                _served_load(r, r.requests, pipeline_parallel=r.pipeline, most_sequences=most),
+                _served_load(r, r.requests, pipeline=r.pipeline, most_sequences=most),
                 unit_named(r.accelerator),
             ),
             "trtllm", r.version, r.seconds, TABLES.path,
@@ -156,7 +165,7 @@ def cache_bits(precision: str) -> float:
 
 def table_of(head: str, rows: Sequence[Measured]) -> Cases:
     """Return a table of measured cases."""
-    cases = tuple(r.case for r in rows)
+    cases = tuple(replace(r.case, framework=r.framework.removesuffix(MEAN)) for r in rows)
     accelerators = tuple(c.device.sheet.name for c in cases)
     frameworks = tuple(r.framework for r in rows)
     signatures = tuple(signature(c.model) for c in cases)

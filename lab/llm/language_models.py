@@ -1,13 +1,12 @@
 """Serving of models, pairs and accelerators never seen, and the bundle of language models.
 
-Every part of every split is predicted from the other parts alone; baselines see the same parts.
+Every part of every split is predicted from the other parts alone, by the plain rules too.
 The width of the interval whose coverage is given comes from the other parts, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model import bundle
 from berth.predictor.families.language_model.bundle import Widths
+from berth.predictor.families.language_model.candidates import RULES, RuleChoice
 from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import (
     HEADS,
@@ -30,13 +30,13 @@ from berth.predictor.families.language_model.physics import (
 )
 from lab.experiments.experiment import Options, learn, read_figures
 from lab.gate.sources import digest_of
-from lab.ground.evaluate import Result, held_out
+from lab.ground.evaluate import Result
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, results_section
 from lab.ground.resume import Resume
 from lab.llm import llm_bundle
 from lab.llm.cases import table
-from lab.llm.llm_baselines import baselines
+from lab.llm.choices import DECIDING_ROWS, FOLDS_OF, novel_rows, section
 from lab.llm.situations import (
     ACCELERATORS,
     BLOCKS,
@@ -50,8 +50,6 @@ from lab.llm.situations import (
 )
 from lab.llm.widths import calibrated, coverage, nested_log_widths
 
-OURS = "physics, calibrated, + process (shipped)"
-ALONE = "physics, calibrated"
 QUANTITIES = {
     OFFLINE: "LLM-Inference-Bench, tokens a second",
     SATURATED: "TensorRT-LLM's tables, tokens a second at maximum load",
@@ -66,10 +64,6 @@ SPLITS = {
     FRAMEWORKS: "unseen server, each in turn",
     LOADS: "unseen ends of lengths, ratios and batches",
 }
-_WITH_BASELINES = {
-    (OFFLINE, ROWS), (OFFLINE, BLOCKS), (TTFT, BLOCKS), (TPOT, BLOCKS),
-    (TTFT, ACCELERATORS), (TPOT, ACCELERATORS),
-}  # fmt: skip
 _SHOWN = ("rows", "median_error", "mean_error", "p90_error", "kendall_tau", "coverage",
           "interval_factor")  # fmt: skip
 
@@ -78,32 +72,36 @@ def train(options: Options) -> str:
     """Write the bundle with the figures and widths of an evaluation; return a summary. Raises
     DocumentError where ``options.figures`` is not such an evaluation."""
     read_figures(options.figures)  # refuses a file that is no evaluation at all
-    widths = read_widths(options.figures)
-    manifest = learn(options, partial(llm_bundle.train, widths=widths), llm_bundle.STEPS)
+    widths, choices = read_evaluation(options.figures)
+    with_both = partial(llm_bundle.train, widths=widths, choices=choices)
+    manifest = learn(options, with_both, llm_bundle.STEPS)
     rows = sum(entry.rows for entry in manifest.heads)
     return f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows"
 
 
 def evaluate(options: Options) -> Report:
-    """Report every split of every quantity, with the baselines."""
+    """Report which rule answers where something is new, and every split of every quantity."""
     resume = Resume(options.unfinished)
-    sections, shipped, every, widths = [], {}, [], {}
+    choices, sections, shipped, every, widths = {}, [], {}, [], {}
     splits = {
         head: [split for split in SPLITS if folds(table(head), split, options.seed)]
         for head in HEADS
     }
-    with step_bar("evaluating", sum(map(len, splits.values()))) as advance:
+    steps = sum(map(len, splits.values())) + len(HEADS) * len(set(FOLDS_OF.values()))
+    with step_bar("evaluating", steps) as advance:
         for head in HEADS:
-            predicted = {}
+            key = key_of(head, "choices", options.seed)
+            novel = novel_rows(head, options.seed, resume, key, advance)
+            choices[head] = [rows.choice().model_dump(mode="json") for rows in novel]
+            sections.append(section(f"{QUANTITIES[head]}: something is new", novel))
+        for head in HEADS:
+            held = {}
             for split in splits[head]:
-                predicted[split] = left_out(
-                    head, split, options.seed, resume,
-                    with_baselines=(head, split) in _WITH_BASELINES,
-                )  # fmt: skip
+                held[split] = left_out(head, split, options.seed, resume)
                 advance()
-            widths[head] = calibrated({split: held for split, (_, held) in predicted.items()})
-            for split, (methods, held) in predicted.items():
-                results = _results(head, split, methods, held, widths[head])
+            widths[head] = calibrated(held)
+            for split, rows in held.items():
+                results = _results(head, split, rows, widths[head])
                 sections.append(
                     results_section(f"{QUANTITIES[head]}. Split: {SPLITS[split]}", results, _SHOWN)
                 )
@@ -122,12 +120,17 @@ def evaluate(options: Options) -> Report:
     ]
     return Report(
         "Serving of language models",
-        ("Errors are |predicted / measured - 1|; nothing was fitted on the rows scored.",),
+        (
+            "Errors are |predicted / measured - 1|; nothing was fitted on the rows scored.",
+            "Where something is new, the rule of Berth is decided for each fold by the other "
+            f"folds; of at most {DECIDING_ROWS} rows of a quantity.",
+        ),
         tuple(sections),
         {
             "seed": options.seed,
             "splits": SPLITS,
             "results": every,
+            "choices": choices,
             "refused": refused,
             "widths": {head: each.model_dump(mode="json") for head, each in widths.items()},
         },
@@ -136,12 +139,11 @@ def evaluate(options: Options) -> Report:
     )
 
 
-def _results(
-    head: str, split: str, methods: Mapping[str, Floats], held: Held, widths: Widths
-) -> list[Result]:
-    """Return the figures of each method, and the coverage of the shipped one."""
+def _results(head: str, split: str, held: Held, widths: Widths) -> list[Result]:
+    """Return the figures of each rule, the learnt one first with its coverage."""
     results = [
-        Result(split, name, errors(head, held.measured, values)) for name, values in methods.items()
+        Result(split, rule.value, errors(head, held.measured, held.by_rule[:, i]))
+        for i, rule in reversed(list(enumerate(RULES)))
     ]
     if inside := coverage(held, nested_log_widths(held, split, widths)):
         covered = replace(results[0].figures, coverage=inside[0], interval_factor=inside[1])
@@ -149,19 +151,10 @@ def _results(
     return results
 
 
-def left_out(
-    head: str, split: str, seed: int, resume: Resume, *, with_baselines: bool
-) -> tuple[dict[str, Floats], Held]:
-    """Return the log seconds of the held-out rows by method, the shipped one first, and the rows
-    themselves; each row is predicted without its part of the split."""
-    data = table(head)
-    parts, key = folds(data, split, seed), key_of(head, split, seed)
-    held = leave_out(data, parts, seed, resume=resume, key=key)
-    methods = {OURS: held.process, ALONE: held.physics}
-    for baseline in baselines(seed) if with_baselines else ():
-        out = held_out(baseline, data, parts, seed=seed, resume=resume, key=key)
-        methods[baseline.name] = out.log_predicted
-    return methods, held
+def left_out(head: str, split: str, seed: int, resume: Resume) -> Held:
+    """Return the held-out rows of a split; each row is predicted without its part of the split."""
+    data, key = table(head), key_of(head, split, seed)
+    return leave_out(data, folds(data, split, seed), seed, resume=resume, key=key)
 
 
 def key_of(head: str, split: str, seed: int) -> str:
@@ -191,14 +184,22 @@ def refused_but_ran(head: str) -> tuple[int, int]:
     return no, len(cases)
 
 
-def read_widths(path: Path | None) -> dict[str, Widths]:
-    """Return the widths of each head in an evaluation's JSON. Raises DocumentError."""
+def read_evaluation(
+    path: Path | None,
+) -> tuple[dict[str, Widths], dict[str, list[RuleChoice]]]:
+    """Return the widths and the choices of rules of each head in an evaluation's JSON. Raises
+    DocumentError."""
     try:
-        data = json.loads((path or Path()).read_text(encoding="utf-8"))["widths"]
-        return {head: Widths.model_validate(widths) for head, widths in data.items()}
+        data = json.loads((path or Path()).read_text(encoding="utf-8"))
+        widths = {head: Widths.model_validate(own) for head, own in data["widths"].items()}
+        choices = {
+            head: [RuleChoice.model_validate(each) for each in own]
+            for head, own in data["choices"].items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         raise DocumentError(
             path or "--figures",
             "is not an evaluation of language models",
             hint=f"`{llm_bundle.REPORT}` writes one",
         ) from None
+    return widths, choices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -18,6 +18,7 @@ from berth.predictor.families.language_model.bundle import (
     Widths,
     residuals_file,
 )
+from berth.predictor.families.language_model.candidates import RULES, RuleChoice
 from berth.predictor.families.language_model.physics import (
     HEADS,
     OFFLINE,
@@ -53,18 +54,20 @@ def train(
     command: str,
     figures: Mapping[str, float],
     widths: Mapping[str, Widths],
+    choices: Mapping[str, Sequence[RuleChoice]],
     advance: Callable[[str], None] = lambda _: None,
 ) -> LlmManifest:
     """Train all heads and write the bundle. The same data and seed give the same id.
 
-    ``widths``: of an evaluation (``--report``). Raises UsageError where a head's are missing.
+    ``widths``, ``choices``: of an evaluation (``--report``). Raises UsageError where a head's are
+    missing.
     """
-    residuals, entries = {}, []
+    residuals, measured, entries = {}, {}, []
     for head in HEADS:
         data = table(head)
         fitted = fit(data, seed)
-        residuals[head] = fitted.process
-        entries.append(_entry(data, fitted, widths.get(head, NOTHING)))
+        residuals[head], measured[head] = fitted.process, fitted.measured
+        entries.append(_entry(data, fitted, widths.get(head, NOTHING), choices.get(head, ())))
         advance(head)
     manifest = LlmManifest(
         schema=LLM_SCHEMA,
@@ -78,13 +81,13 @@ def train(
             libraries=versions(LIBRARIES),
         ),
     )
-    files = {RESIDUALS: residuals_file(residuals), CARD: card(manifest).encode()}
+    files = {RESIDUALS: residuals_file(residuals, measured), CARD: card(manifest).encode()}
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
 
 
-def _entry(data: Cases, fitted: Fit, widths: Widths) -> HeadEntry:
+def _entry(data: Cases, fitted: Fit, widths: Widths, choices: Sequence[RuleChoice]) -> HeadEntry:
     if Situation.BLOCK not in widths.situations or not widths.lengths.log_width:
         raise UsageError(
             f"there are no widths for {data.head!r}",
@@ -99,6 +102,7 @@ def _entry(data: Cases, fitted: Fit, widths: Widths) -> HeadEntry:
         effects=fitted.effects,
         kernels=fitted.process.kernels,
         mean=fitted.process.mean,
+        choices=tuple(choices),
     )
 
 
@@ -117,6 +121,12 @@ def card(manifest: LlmManifest) -> str:
         )
         if width is not None
     ]  # fmt: skip
+    choices = [
+        (_WHAT[head.head], each.novelty.value, str(each.rows), str(each.folds), each.rule.value,
+         *(f"{each.errors[rule].median_error:.1%}" for rule in RULES))
+        for head in manifest.heads
+        for each in head.choices
+    ]  # fmt: skip
     return model_card(
         "serving of language models",
         manifest,
@@ -126,6 +136,12 @@ def card(manifest: LlmManifest) -> str:
                 "scaled by what the framework achieves, and a Gaussian process over what that",
                 "misses, on all measured rows. An accelerator that was not measured takes both",
                 "from its nearest relative; without one, an abstention.",
+            ],
+            "Which rule answers": [
+                "Median error of each rule on held-out folds where one thing is new, and the rule",
+                "that answers there; where nothing is new, the learnt one.",
+                "",
+                *markdown_table(("quantity", "new", "rows", "folds", "answers", *RULES), choices),
             ],
             "Data": [
                 *source_lines(manifest.training.sources),

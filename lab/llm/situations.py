@@ -19,8 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model.candidates import (
+    RULES,
+    MeasuredRows,
+    ServingRule,
+)
 from berth.predictor.families.language_model.physics import MEAN, SATURATED, TermEffects
 from berth.predictor.families.language_model.residual import Residual, code
+from berth.predictor.families.language_model.roof import log_roofs
 from berth.predictor.families.language_model.situation import (
     LOAD,
     SERVERS,
@@ -56,10 +62,14 @@ class Fit:
     effects: TermEffects
     process: Residual
 
+    measured: MeasuredRows
+
     def log_seconds(self, table: Cases) -> Floats:
-        """Return [rows, 2]: by calibrated physics alone, and with the process."""
+        """Return [rows, rules]: by each rule, in the order of ``RULES``."""
         alone = physics(table, self.effects)
-        return np.column_stack([alone, alone + self.process(table.ties, table.numbers)])
+        devices, roofs = [case.device for case in table.cases], log_roofs(table.head, table.cases)
+        plain = self.measured.plain(devices, table.ties, table.numbers, roofs)
+        return np.column_stack([plain, alone, alone + self.process(table.ties, table.numbers)])
 
 
 @dataclass(frozen=True)
@@ -71,10 +81,14 @@ class Held(Table):
     block: Strings
     similarity: tuple[Similarity, ...]
     measured: Floats
-    physics: Floats
-    """By calibrated physics alone."""
-    process: Floats
-    """With the process."""
+    by_rule: Floats
+    """[rows, rules]"""
+
+    @property
+    def process(self) -> Floats:
+        """Return what calibrated physics with the process predicts, [rows]."""
+        learnt: Floats = self.by_rule[:, RULES.index(ServingRule.LEARNT)]
+        return learnt
 
     def distance(self, part: str) -> Floats:
         """Return the distance of each row's load, ``lengths`` or ``sequences``, in natural log."""
@@ -96,7 +110,16 @@ def fit(table: Cases, seed: int) -> Fit:
     effects = fit_effects(table)
     missed = table.log_seconds - physics(table, effects)
     kernels, noise = fit_kernels(table.head, table.ties, table.numbers, missed, seed)
-    return Fit(effects, fit_process(kernels, noise, table.ties, table.numbers, missed)[0])
+    process = fit_process(kernels, noise, table.ties, table.numbers, missed)[0]
+    return Fit(effects, process, measured_rows(table))
+
+
+def measured_rows(table: Cases) -> MeasuredRows:
+    """Return what the plain rules need of the measured rows."""
+    return MeasuredRows(
+        table.codes.accelerators, table.ties, table.numbers, table.log_seconds,
+        log_roofs(table.head, table.cases),
+    )  # fmt: skip
 
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:
@@ -134,8 +157,8 @@ def _extremes(table: Cases) -> list[Fold]:
 
 
 def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
-    """Return [asked, 2] as ``Fit``; accelerators that were not measured take the effects and the
-    residual of their nearest relative."""
+    """Return [asked, rules] as ``Fit``; accelerators that were not measured take the effects and
+    the residual of their nearest relative."""
     return fit(learnt, seed).log_seconds(by_relatives(learnt, asked))
 
 
@@ -178,8 +201,7 @@ def leave_out(
             each for p in parts for each in similarities(table[p.train], table[p.test])
         ),
         measured=table.log_seconds[out.rows],
-        physics=out.log_predicted[:, 0],
-        process=out.log_predicted[:, 1],
+        by_rule=out.log_predicted,
     )
 
 

@@ -126,6 +126,17 @@ def _mean_slowdown(task: str, rows: SliceRows) -> Result:
 def _both(task: str, name: str, held: Held, calibration: Held) -> list[Result]:
     """Return a method without and with a probe: the smallest slice that ran, measured."""
     probed = held[np.isfinite(held.probed)]
+    if not calibration.probe_helps:  # served without it
+        return [
+            _result(task, name, held, calibration),
+            Result(
+                task, f"{name}, the rows of + probe",
+                figures(
+                    probed.measured, probed.predicted, probed.models,
+                    log_width=_half_widths(probed, calibration),
+                ),
+            ),
+        ]  # fmt: skip
     half = _half_widths(probed, calibration, probed=True)
     return [
         _result(task, name, held, calibration),

@@ -132,7 +132,7 @@ def _entry(name: str, data: str, held: Held) -> MethodEntry:
         models=len(set(held.models.tolist())),
         data=data,
         width=width(held),
-        probed=width(held, probed=True),
+        probed=width(held, probed=True) if held.probe_helps else None,
         large=large_width(held),
     )
 

@@ -18,7 +18,13 @@ from berth.predictor.families.slices.from_use import (
 )
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.physics import ShareModel
-from berth.predictor.families.slices.predictor import BATCHES, EASE, PAIR, SWEEP
+from berth.predictor.families.slices.predictor import (
+    BATCHES,
+    EASE,
+    PAIR,
+    PROBE_HALF_WIDTH,
+    SWEEP,
+)
 from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
@@ -51,6 +57,13 @@ class Held(Table):
     def difficulty(self) -> Floats:
         """Return the difficulty of each row; the interval width is proportional to it."""
         return np.asarray(EASE - np.log(self.effective))
+
+    @property
+    def probe_helps(self) -> bool:
+        """Return whether the rows with a probe have a smaller mean error with it than without."""
+        known = np.isfinite(self.probed)
+        off = [np.abs(np.expm1(p - self.measured))[known] for p in (self.predicted, self.probed)]
+        return bool(known.any() and off[1].mean() < off[0].mean())
 
     def scores(self, *, probed: bool) -> Floats:
         """Return each row's log error / difficulty, after subtracting the row's unsteadiness.
@@ -104,11 +117,12 @@ def latent_held(
         one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
             [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
         )
+        is_accident = case.measured[probe] > SHARES[probe].most_log_slowdown + PROBE_HALF_WIDTH
         for g in sorted(case.measured):
             share = shares.effective(SHARES[g])
             plain.append(float(by_slice[g][i]))
-            again = math.nan if g == probe else float(one.log_slowdown(np.array([share]))[0])
-            probed.append(again)
+            again = plain[-1] if is_accident else float(one.log_slowdown(np.array([share]))[0])
+            probed.append(math.nan if g == probe else again)
     return _held(
         rows_of(out), shares, np.array(plain), np.array(probed), knows_use=bool(spec.needs)
     )

@@ -23,11 +23,11 @@ from berth.plugin.report.parts import (
 from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import Amount
+from berth.predictor.families.language_model.candidates import RULES, ServingRule
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import WIDEST
 from berth.predictor.families.language_model.framework import named
 from berth.predictor.families.language_model.load import LlmLoad
-from berth.predictor.families.language_model.physics import OFFLINE
 from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
 
 
@@ -133,6 +133,22 @@ SERVING: tuple[Column[Served], ...] = (
 """The columns of a language model's predictions by platform."""
 
 
+def _by(rule: ServingRule) -> Column[Served]:
+    return Column(
+        f"By {rule.value}", f"{rule.value}_tokens_per_s",
+        lambda row: row.prediction.by_rule[rule], _rate, "1/s",
+    )  # fmt: skip
+
+
+RULES_OF: tuple[Column[Served], ...] = (
+    Column("Platform", "platform", lambda row: row.prediction.device),
+    Column("New", "novelty", lambda row: row.prediction.novelty.value),
+    *map(_by, RULES),
+    Column("Answers", "rule", lambda row: row.prediction.rule.value),
+)
+"""The columns of what each rule says, and which one answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServingRanking:
     """A language model's predictions on the platforms, ranked."""
@@ -146,6 +162,7 @@ class ServingRanking:
     """Forecast for the platforms that this site knows; None: it knows none of them."""
     with_sources: bool
     amount: Amount
+    currency: str
 
     @property
     def tokens(self) -> float | None:
@@ -192,7 +209,8 @@ class ServingRanking:
             cheapest = min(priced, key=lambda row: row.job_price or 0.0)
             sentences.append(
                 f"Cheapest for {self.tokens:.4g} tokens: {cheapest.prediction.device}, "
-                f"{cheapest.job_price:.4g}."
+                f"{cheapest.job_price:.4g} {self.currency}".rstrip()
+                + "."
             )
         else:
             sentences.append(
@@ -218,11 +236,15 @@ def serving_report(ranking: ServingRanking) -> Report:
             "A first or further token without a number: its interval is wider than a factor "
             f"{math.exp(WIDEST):.0f} to each side, or nothing was measured there."
         )
-    if not named(ranking.framework)[1] and any(p.source == OFFLINE for p in predictions):
+    if not named(ranking.framework)[1]:
         notes.append(
-            "Most tokens/s with 16-bit weights were measured in 2024 (LLM-Inference-Bench); with a "
-            "version, as in --framework 'vllm 0.19', only measurements of that version count."
+            "No version of the server is named, so nothing is calibrated: versions differ. With "
+            "one, as in --framework 'vllm 0.19', measurements of that version count alone."
         )
+    notes.append(
+        "What is predicted is a tuned server, as benchmarks run it; as people serve, about half of "
+        "it is usual. Your own run says which is yours."
+    )
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: physics only, with what the framework achieves elsewhere.")
     notes.append(f"Memory (of one GPU), energy and carbon are {UNVERIFIED}.")
@@ -233,6 +255,16 @@ def serving_report(ranking: ServingRanking) -> Report:
     if ranking.with_sources and ranking.forecast is not None:
         known = ranking.forecast.curves
         names = [p.device for p in predictions if p.device in known]
+        parts.append(
+            Part(
+                "Tokens/s by each rule",
+                tables=[Table("Rules", RULES_OF, [row for row in rows if row.prediction.fits])],
+                notes=[
+                    "The rule that answers had the least error on held-out folds where the same "
+                    "is new; ties go to the plainer (docs/figures-llm.md)."
+                ],
+            )
+        )
         parts.append(sources_part(ranking.forecast, names))
     headline = (
         f"{model.name}: {model.family}, {model.parameters / 1e9:.3g} billion parameters, "
@@ -271,6 +303,7 @@ def _prediction(ranking: ServingRanking, row: Served) -> dict[str, Any]:
     is_known = forecast is not None and prediction.device in forecast.curves
     return {
         **data_of(SERVING, row),
+        **data_of(RULES_OF[1:], row),
         "latency_basis": prediction.latency_basis.value,
         "gpu_memory_least_bytes": prediction.memory.least,
         "resident_sequences": round(min(prediction.resident, 1e6), 1),

@@ -193,7 +193,7 @@ def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:
     alone = Shell(tmp_path)
     wrong = alone("place", "table.json", "--site", "berth.toml", status=2)
     assert "site.scheduler: there is no scheduler 'local'" in wrong
-    assert "berth-extra.table/1" in alone("place", "table.json", status=2)
+    assert "berth-extra.table/1" in alone("place", "table.json", "--demo", status=2)
 
 
 def fake_package(folder: Path, name: str, entry_points: str) -> Path:
@@ -229,8 +229,8 @@ def test_broken_packages_are_named_and_the_rest_goes_on(installed: Path, tmp_pat
     assert any(
         text.startswith("the scheduler 'half' of the package broken has no") for text in found
     )
-    assert clash in berth("place", "table.json", "--policy", "greenest", status=2)
-    text = berth("place", "table.json", "--policy", "fastest", "--", "job.sh")
+    assert clash in berth("place", "table.json", "--demo", "--policy", "greenest", status=2)
+    text = berth("place", "table.json", "--demo", "--policy", "fastest", "--", "job.sh")
     assert "is predicted fastest" in text
 
 

@@ -85,8 +85,8 @@ def test_a_file_that_is_no_workload(
     files: Path, file: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(capsys, files, files / file)
-    for command in ("predict", "place"):
-        assert run(command, files / file) == 2
+    for command in (("predict",), ("place", "--demo")):
+        assert run(*command, files / file) == 2
         shown = capsys.readouterr().err
         assert said in shown
         assert "Traceback" not in shown
@@ -142,11 +142,11 @@ def test_options_that_make_no_sense(
     assert said in refused(capsys, files, files / words[0], *words[1:])
 
 
-@pytest.mark.parametrize("command", ["predict", "place"])
+@pytest.mark.parametrize("command", [("predict",), ("place", "--demo")])
 def test_a_named_bundle_of_another_kind_is_refused(
-    files: Path, command: str, capsys: pytest.CaptureFixture[str]
+    files: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(command, files / "net.onnx", "--bundle", SHIPPED_BUNDLES / "llm") == 2
+    assert run(*command, files / "net.onnx", "--bundle", SHIPPED_BUNDLES / "llm") == 2
     assert "predicts nothing of a model graph" in capsys.readouterr().err
 
 

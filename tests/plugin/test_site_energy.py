@@ -151,7 +151,16 @@ energy = 0.25
 def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) -> None:
     profile = tmp_path / "triad.json"
     profile.write_text(to_json(toy_profiles.profile("triad")))
-    words = ["place", str(profile), "--policy", name, "--finish-within", "6h", "--explain"]
+    words = [
+        "place",
+        str(profile),
+        "--policy",
+        name,
+        "--finish-within",
+        "6h",
+        "--explain",
+        "--demo",
+    ]
     done = CliRunner().invoke(berth, [*words, "--", "./x"])
     assert done.exit_code == 0, (done.output, done.exception)
     assert f"policy {name}," in done.stdout
@@ -164,7 +173,7 @@ def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) 
 def test_a_deadline_that_is_no_duration_is_refused(text: str, tmp_path: Path) -> None:
     profile = tmp_path / "triad.json"
     profile.write_text(to_json(toy_profiles.profile("triad")))
-    words = ["place", str(profile), "--finish-within", text, "--", "./x"]
+    words = ["place", str(profile), "--finish-within", text, "--demo", "--", "./x"]
     done = CliRunner().invoke(berth, words)
     assert isinstance(done.exception, UsageError)
     assert "--finish-within" in done.exception.message

@@ -208,6 +208,7 @@ ANSWERS: Mapping[str, Any] = {
         "answer": list[str],
         "predictions": [
             row(of_language_model.SERVING)
+            | row(of_language_model.RULES_OF)
             | {
                 "latency_basis": str, "gpu_memory_least_bytes": float,
                 "resident_sequences": float, "from": str, "abstained": str | None,

@@ -77,14 +77,19 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
     """Decide where a workload should run, and print the line that submits it.
 
     FILE is whatever `berth workload add` takes; NAME is that of a workload in the site's store,
-    which goes before a file of that name in this folder (that one: ./NAME). Where there is no site
-    file, or with --demo, a demo site over the shipped platforms is used.
+    which goes before a file of that name in this folder (that one: ./NAME). --demo uses a made-up
+    site over the shipped platforms.
 
     Example: berth place lu.json --tasks 32 --policy cheapest -- job.sh
     """
-    installed = None if options["demo"] else find_site(options["site_file"])
-    is_demo = installed is None
-    site = installed or demo_site()
+    is_demo = options["demo"]
+    site = demo_site() if is_demo else find_site(options["site_file"])
+    if site is None:
+        raise UsageError(
+            "there is no site file, so that there are no places to choose from",
+            hint="name yours with --site berth.toml (berth site init writes one); --demo shows a "
+            "made-up site",
+        )
     if options["submit"] and is_demo:
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:

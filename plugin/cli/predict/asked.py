@@ -48,6 +48,8 @@ class PredictRequest:
     why: bool = False
     roofline: bool = False
     carbon_g_per_kwh: float | None = None
+    currency: str = ""
+    """Currency of the site's prices; empty: no site is named."""
 
     def check(self, *allowed: str) -> None:
         """Raise UsageError for an option that does not apply to this type of workload."""

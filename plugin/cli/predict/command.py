@@ -109,6 +109,7 @@ def predict(
         sizes=described.sizes,
         others=others,
         stored=_stored(store),
+        currency="" if site is None else site.currency,
         carbon_g_per_kwh=None if carbon is None else carbon.mean(time.time(), HOUR_S),
         **options,
     )

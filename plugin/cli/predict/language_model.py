@@ -47,6 +47,7 @@ def predict_llm(asked: PredictRequest) -> None:
             not Served(p, load).can_act, not p.fits, -p.throughput.mid, p.device
         )),
         forecast, with_sources=asked.why, amount=asked.workload.amount,
+        currency=asked.currency,
     )  # fmt: skip
     asked.show(lambda: serving_report(ranking), lambda: serving_data(ranking))
 

@@ -28,7 +28,17 @@ from berth.predictor.core.bundle import (
     check_features,
     read_manifest,
 )
-from berth.predictor.families.language_model.physics import HEADS, TERMS, TermEffects
+from berth.predictor.families.language_model.candidates import (
+    MeasuredRows,
+    Novelty,
+    RuleChoice,
+)
+from berth.predictor.families.language_model.physics import (
+    HEADS,
+    SATURATED,
+    TERMS,
+    TermEffects,
+)
 from berth.predictor.families.language_model.residual import (
     NUMBERS,
     TIES,
@@ -38,10 +48,11 @@ from berth.predictor.families.language_model.residual import (
 )
 from berth.predictor.families.language_model.situation import MeasuredCase, Similarity, Situation
 
-LLM_SCHEMA = "berth.llm-bundle/4"
+LLM_SCHEMA = "berth.llm-bundle/5"
 RESIDUALS = "residuals.npz"
 _MOST_BYTES = 64 * 2**20
 _PARTS = {"ties": np.int64, "numbers": np.float64, "weights": np.float64}
+_MEASURED = ("log_seconds", "log_roofs")
 UNMEASURED = math.log(10.0)
 """Half width in log time where the framework was not measured (``Situation.APART``): an
 assumption."""
@@ -82,10 +93,16 @@ class Widths(Document):
             return UNMEASURED
         return math.hypot(
             self.of(similarity.situation).log_width,
-            self.lengths.log_width * math.sqrt(similarity.lengths),
-            self.sequences.log_width * math.sqrt(similarity.sequences),
+            self.of_load(similarity),
             self.relative.log_width * (not similarity.is_measured),
             other.log_width,
+        )
+
+    def of_load(self, similarity: Similarity) -> float:
+        """Return the half width that a load outside the measured loads adds."""
+        return math.hypot(
+            self.lengths.log_width * math.sqrt(similarity.lengths),
+            self.sequences.log_width * math.sqrt(similarity.sequences),
         )
 
 
@@ -102,6 +119,30 @@ class HeadEntry(Codes):
     kernels: tuple[ResidualKernel, ...]
     mean: float
     """Log seconds that the Gaussian process adds far from all measured rows."""
+    choices: tuple[RuleChoice, ...]
+    """Which rule answers where something is new; where nothing is, the learnt one."""
+
+    def log_width(self, similarity: Similarity, version_width: float) -> float:
+        """Return the half width in log time of the rule that answers: where something is new, what
+        it needed on held-out folds of that kind; at least ``version_width`` where no version of
+        the server was published."""
+        width = self.widths.log_width(similarity)
+        choice = self.choice(similarity.novelty)
+        if similarity.situation is Situation.APART:
+            return width
+        if choice is not None:
+            server = self.widths.framework if similarity.framework else None
+            width = math.hypot(
+                choice.errors[choice.rule].log_width,
+                self.widths.of_load(similarity) * (similarity.novelty is not Novelty.LOAD),
+                0.0 if server is None else server.log_width,
+            )
+        is_published = any(cell.versions for cell in self.cells)
+        return width if is_published else max(width, version_width)
+
+    def choice(self, novelty: Novelty) -> RuleChoice | None:
+        """Return the choice where this is new; None: no folds of this kind were measured."""
+        return next((each for each in self.choices if each.novelty is novelty), None)
 
 
 class LlmManifest(BundleManifest):
@@ -120,6 +161,7 @@ class LlmHead:
 
     entry: HeadEntry
     residual: Residual
+    measured: MeasuredRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +170,13 @@ class LlmModel:
 
     heads: dict[str, LlmHead]
     id: str
+
+    @property
+    def version_width(self) -> float:
+        """Return the half width in log time between versions of a server, of requests given all at
+        once (``SATURATED``): for heads of which no version was published."""
+        of_version = self.heads[SATURATED].entry.choice(Novelty.VERSION)
+        return 0.0 if of_version is None else of_version.errors[of_version.rule].log_width
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
@@ -156,32 +205,45 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     bundle."""
     manifest = verify(folder)
     stored = read_arrays(folder / RESIDUALS, _MOST_BYTES)
-    heads = {
-        entry.head: LlmHead(entry, _residual(entry, stored, folder / RESIDUALS))
-        for entry in manifest.heads
-    }
+    heads = {entry.head: _head(entry, stored, folder / RESIDUALS) for entry in manifest.heads}
     return LlmModel(heads, manifest.id)
 
 
-def residuals_file(residuals: Mapping[str, Residual]) -> bytes:
-    """Return the bytes of ``RESIDUALS`` from the residual of each head."""
-    return array_file({
+def residuals_file(
+    residuals: Mapping[str, Residual], measured: Mapping[str, MeasuredRows]
+) -> bytes:
+    """Return the bytes of ``RESIDUALS`` from the residual and the measured rows of each head."""
+    learnt = {
         f"{part}/{head}": getattr(residual, part).astype(np.int32 if part == "ties" else np.float64)
         for head, residual in residuals.items()
         for part in _PARTS
-    })  # fmt: skip
+    }
+    rows = {
+        f"{part}/{head}": getattr(each, part).astype(np.float32).astype(np.float64)
+        for head, each in measured.items()
+        for part in _MEASURED
+    }
+    return array_file({**learnt, **rows})
 
 
-def _residual(entry: HeadEntry, stored: Mapping[str, Any], path: Path) -> Residual:
+def _head(entry: HeadEntry, stored: Mapping[str, Any], path: Path) -> LlmHead:
+    kinds = {**_PARTS, **dict.fromkeys(_MEASURED, np.float64)}
     try:
-        parts = {name: stored[f"{name}/{entry.head}"].astype(kind) for name, kind in _PARTS.items()}
+        parts = {name: stored[f"{name}/{entry.head}"].astype(kind) for name, kind in kinds.items()}
     except KeyError as missing:
         raise DocumentError(path, f"lacks the array {missing}") from None
     except ValueError:  # not of numbers
         parts = {}
-    shapes = [(entry.rows, len(TIES)), (entry.rows, len(NUMBERS)), (entry.rows,)]
+    shapes = [(entry.rows, len(TIES)), (entry.rows, len(NUMBERS)), *[(entry.rows,)] * 3]
     if [array.shape for array in parts.values()] != shapes or not all(
         np.isfinite(array).all() for array in parts.values()
     ):
         raise DocumentError(path, f"holds arrays that do not fit the head {entry.head!r}")
-    return Residual(entry.kernels, entry.mean, **parts)
+    seconds, roofs = (parts.pop(name) for name in _MEASURED)
+    if not ((parts["ties"][:, 0] >= 0) & (parts["ties"][:, 0] < len(entry.accelerators))).all():
+        raise DocumentError(path, f"names accelerators that the head {entry.head!r} has not")
+    return LlmHead(
+        entry,
+        Residual(entry.kernels, entry.mean, **parts),
+        MeasuredRows(entry.accelerators, parts["ties"], parts["numbers"], seconds, roofs),
+    )

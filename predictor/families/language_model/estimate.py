@@ -8,7 +8,7 @@ factors and the residual of its nearest relative. No estimate is faster than the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,12 +20,10 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.language_model import roof
 from berth.predictor.families.language_model.bundle import LlmHead
+from berth.predictor.families.language_model.candidates import RULES, ServingRule
 from berth.predictor.families.language_model.physics import (
     MEAN,
-    OFFLINE,
     SATURATED,
-    TPOT,
-    TTFT,
     LlmCase,
     combine,
     log_terms,
@@ -50,11 +48,6 @@ _BOUNDS = {
     "experts_all": Bound.COMPUTE, "prompt_squared": Bound.COMPUTE, "messages": Bound.LATENCY,
     "bytes_sent": Bound.LATENCY, "activations": Bound.MEMORY, "routing": Bound.MEMORY,
 }  # fmt: skip
-_ROOFS: Mapping[str, Callable[[LlmCase], float]] = {
-    OFFLINE: roof.least_seconds, SATURATED: roof.least_seconds, TTFT: roof.least_first_token,
-    TPOT: roof.least_token,
-}  # fmt: skip
-"""Least seconds of each head's quantity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +58,23 @@ class LlmEstimate:
     seconds: Interval
     similarity: Similarity
     bound: Bound
+    rule: ServingRule
+    """The rule that answers."""
+    by_rule: Mapping[ServingRule, float]
+    """Seconds by each rule."""
 
     @property
     def basis(self) -> Basis:
-        """Return ``calibrated`` inside the measurements; ``scaled`` where the device, the load, the
-        precision, the kind of model or the server was not measured; ``prior`` where no framework
-        that stands for it was measured on the device or a relative of it."""
+        """Return ``calibrated`` inside the measurements of a version of the server that is named;
+        ``scaled`` where the device, the load, the precision, the kind of model, the server or its
+        version was not measured; ``prior`` where no framework that stands for it was measured on
+        the device or a relative of it."""
         similarity = self.similarity
         if similarity.situation is Situation.APART:
             return Basis.PRIOR
         inside = similarity.is_measured and similarity.is_inside and not similarity.framework
-        unlike = similarity.situation is Situation.UNLIKE
-        return Basis.CALIBRATED if inside and not unlike else Basis.SCALED
+        alike = similarity.situation is not Situation.UNLIKE and similarity.version_known
+        return Basis.CALIBRATED if inside and alike else Basis.SCALED
 
     def abstention(self, name: str) -> str | None:
         """Return the reason why nobody should act on the time on the accelerator ``name``; None:
@@ -88,39 +86,53 @@ _is_better = partial(dominates, precisions=_SERVED, linked=False)
 
 
 def estimates(
-    head: LlmHead, cases: Sequence[LlmCase], framework: str, version: str, numbered: Floats
+    head: LlmHead,
+    cases: Sequence[LlmCase],
+    server: tuple[str, str],
+    numbered: Floats,
+    version_width: float,
 ) -> list[LlmEstimate]:
-    """Return the head's estimate of each case.
+    """Return the head's estimate of each case, by the rule that answers questions of its kind.
 
     A device with more of every resource than the measured relative whose factors it uses is not
     slower than that relative; a device with less of every resource, such as a slice, is not
-    faster.
+    faster. ``server``: name and version of the framework. ``version_width``: of ``LlmModel``.
     """
-    key = _name_in(head, framework)
+    framework, version = server
+    entry, key = head.entry, _name_in(head, framework)
 
     def similar_to(cases: Sequence[LlmCase]) -> list[Similarity]:
-        return [similarity_of(case, key, head.entry.cells, version) for case in cases]
+        return [similarity_of(case, key, entry.cells, version) for case in cases]
 
     similar = similar_to(cases)
     relatives = sorted({s.stand_in for s in similar if s.stand_in and not s.is_measured})
     whole = [replace(cases[0], device=unit_named(name)) for name in relatives]
-    of_whole = numbers(whole, with_queue=head.entry.head == SATURATED)
+    of_whole = numbers(whole, with_queue=entry.head == SATURATED)
     times, bounds = _log_times(
         head, [*cases, *whole], key, [*similar, *similar_to(whole)],
         np.vstack([numbered, of_whole]),
     )  # fmt: skip
     limits = dict(zip(relatives, times[len(cases) :], strict=True))
     estimates = []
-    for case, log_time, similarity, bound in zip(cases, times, similar, bounds, strict=False):
+    for case, by_rule, similarity, bound in zip(cases, times, similar, bounds, strict=False):
+        choice = entry.choice(similarity.novelty)
+        rule = ServingRule.LEARNT if choice is None else choice.rule
+        log_time = by_rule[rule]
         if similarity.stand_in and not similarity.is_measured:
-            relative, limit = unit_named(similarity.stand_in), limits[similarity.stand_in]
+            relative = unit_named(similarity.stand_in)
+            limit = limits[similarity.stand_in][rule]
             if _is_better(case.device, relative):
-                log_time = min(log_time, limit)  # noqa: PLW2901
+                log_time = min(log_time, limit)
             elif _is_better(relative, case.device):
-                log_time = max(log_time, limit)  # noqa: PLW2901
-        seconds = around(math.exp(log_time), head.entry.widths.log_width(similarity))
-        least = _ROOFS[head.entry.head](case)
-        estimates.append(LlmEstimate(under_roof(seconds, least), similarity, bound))
+                log_time = max(log_time, limit)
+        seconds = around(math.exp(log_time), entry.log_width(similarity, version_width))
+        least = float(np.exp(roof.log_roofs(entry.head, [case])[0]))
+        estimates.append(
+            LlmEstimate(
+                under_roof(seconds, least), similarity, bound, rule,
+                {each: max(math.exp(log), least) for each, log in by_rule.items()},
+            )
+        )  # fmt: skip
     return estimates
 
 
@@ -130,23 +142,27 @@ def _log_times(
     key: str,
     similar: Sequence[Similarity],
     numbered: Floats,
-) -> tuple[list[float], list[Bound]]:
+) -> tuple[list[dict[ServingRule, float]], list[Bound]]:
+    """Return each case's log seconds by each rule, and what bounds it."""
     frameworks = [each.framework or key for each in similar]
     effects = np.array([
         head.entry.effects.of(each.stand_in, name)
         for each, name in zip(similar, frameworks, strict=True)
     ])  # fmt: skip
     log_time, shares = combine(log_terms(head.entry.head, cases), effects)
-    tied = np.repeat(ties(cases[:1], [key], head.entry), len(cases), axis=0)
-    tied[:, 1] = [code(head.entry.frameworks, name) for name in frameworks]
+    tied = ties(cases, frameworks, head.entry)
     tied[:, 0] = [
         code(head.entry.accelerators, each.stand_in if case.device.whole else "")
         for case, each in zip(cases, similar, strict=True)
     ]
-    log_time += head.residual(tied, numbered)
+    plain = head.measured.plain(
+        [case.device for case in cases], tied, numbered, roof.log_roofs(head.entry.head, cases)
+    )
+    columns = (plain[:, 0], plain[:, 1], log_time, log_time + head.residual(tied, numbered))
+    rows = np.clip(np.column_stack(columns), -20.0, 20.0).tolist()
     terms = [head.entry.effects.terms[n] for n in np.argmax(shares, axis=1)]
     bounds = [_BOUNDS.get(term, Bound.LAUNCH) for term in terms]
-    return np.clip(log_time, -20.0, 20.0).tolist(), bounds
+    return [dict(zip(RULES, row, strict=True)) for row in rows], bounds
 
 
 def under_roof(seconds: Interval, least: float) -> Interval:

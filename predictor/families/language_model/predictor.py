@@ -10,7 +10,7 @@ is faster than the hardware's roof.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from berth.predictor.families.language_model.bundle import (
     LlmModel,
     load,
 )
+from berth.predictor.families.language_model.candidates import RULES, Novelty, ServingRule
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import (
     LlmEstimate,
@@ -81,6 +82,12 @@ class ServingPrediction:
     latency_basis: Basis
     """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
+    novelty: Novelty
+    """What is new in the question for the source of the throughput."""
+    rule: ServingRule
+    """Rule that answers there (of TPOT for ``serving``)."""
+    by_rule: Mapping[ServingRule, float]
+    """Tokens per second by each rule, before the sources agree."""
     source: str
     """Source of the throughput: ``offline``, ``saturated``, or ``serving`` (from ``ttft`` and
     ``tpot``)."""
@@ -135,7 +142,13 @@ class LlmPredictor:
         cases = [LlmCase(model, work, d, framework) for d in devices]
         numbered = {queued: numbers(cases, with_queue=queued) for queued in (True, False)}
         by_head = {
-            name: estimates(head, cases, framework, version, numbered[name == SATURATED])
+            name: estimates(
+                head,
+                cases,
+                (framework, version),
+                numbered[name == SATURATED],
+                self.model.version_width,
+            )
             for name, head in self.model.heads.items()
         }
         need = memory(model, work)
@@ -183,6 +196,7 @@ def _join(
     own = [s for s in sources if s.source not in stands_in and s.abstained is None]
     combined = combine_estimates(own or sources)
     source = combined.shares[0].source
+    answering = tpot if source == SERVING else by_head[source]
     whole = under_roof(combined.seconds, roof.least_seconds(case))
     # All estimates are of the same work: scale the parts so that they add up to the whole.
     agree = whole.mid / served.mid
@@ -225,7 +239,18 @@ def _join(
         carbon_g_per_million=carbon,
         basis=combined.basis,
         latency_basis=latency_basis,
-        bound=(tpot if source == SERVING else by_head[source]).bound,
+        bound=answering.bound,
+        novelty=answering.similarity.novelty,
+        rule=answering.rule,
+        by_rule={
+            each: tokens
+            / (
+                waves * (ttft.by_rule[each] + (load.output_tokens - 1) * tpot.by_rule[each])
+                if source == SERVING
+                else answering.by_rule[each]
+            )
+            for each in RULES
+        },
         source=source,
         abstained=refusal or combined.abstained or too_far((), whole, name),
         ttft_abstained=refusal or ttft.abstention(name),

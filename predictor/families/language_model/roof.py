@@ -7,10 +7,27 @@ All of it counts what must happen, with nothing lost: measured times are 1.2 to 
 
 from __future__ import annotations
 
-from berth.predictor.families.language_model.physics import LINK, LlmCase, weight_bytes
+from collections.abc import Sequence
+
+import numpy as np
+
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model.physics import (
+    LINK,
+    TPOT,
+    TTFT,
+    LlmCase,
+    weight_bytes,
+)
 
 _BYTES_SENT = 2.0
 """Bytes that each layer sends per token and unit of hidden size: two all-reduces in 8 bits."""
+
+
+def log_roofs(head: str, cases: Sequence[LlmCase]) -> Floats:
+    """Return the log of the least seconds of a head's quantity for each case, [cases]."""
+    least = {TTFT: least_first_token, TPOT: least_token}.get(head, least_seconds)
+    return np.log(np.array([least(case) for case in cases], dtype=np.float64))
 
 
 def least_seconds(case: LlmCase) -> float:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from berth.pilot.documents import Document
+from berth.predictor.families.language_model.candidates import Novelty
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.framework import release
 from berth.predictor.families.language_model.physics import MEAN, LlmCase, nearest
@@ -70,6 +71,10 @@ class Similarity:
     framework: str = ""
     """Name of the framework that stands for the asked one, which was not measured; empty: the
     asked one was measured, or none stands for it."""
+    novelty: Novelty = Novelty.NOTHING
+    """What is new, the hardest if several things are."""
+    version_known: bool = False
+    """Whether the version is named and measured on the stand-in with this model or its like."""
 
     @property
     def is_inside(self) -> bool:
@@ -173,7 +178,20 @@ def similarity_of(
         for value, least, most in zip(load_of(case), low, high, strict=True)
     ]
     distances = math.hypot(*beyond[:_LENGTHS]), math.hypot(*beyond[_LENGTHS:])
-    return Similarity(situation, stand_in, is_measured, *distances, other)
+    version_known = bool(version) and any(_was(version, cell) for cell in near)
+    if not stand_in:
+        novelty = Novelty.MAKER
+    elif not is_measured:
+        novelty = Novelty.DEVICE
+    elif not known:
+        novelty = Novelty.MODEL if kind_of(case.model) == "dense" else Novelty.EXPERTS
+    elif any(distances):
+        novelty = Novelty.LOAD
+    elif version and not version_known:
+        novelty = Novelty.VERSION
+    else:
+        novelty = Novelty.NOTHING
+    return Similarity(situation, stand_in, is_measured, *distances, other, novelty, version_known)
 
 
 def _server_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> str:

@@ -68,7 +68,8 @@ class MethodEntry(Document):
     """Name of the data set that the widths come from."""
     width: SlowdownWidth
     probed: SlowdownWidth | None
-    """Interval width for workloads that were also measured on one slice; None: not evaluated."""
+    """Interval width for workloads that were also measured on one slice; None: such a run did not
+    help on models left out, and moves no other slice but by bounding it."""
     large: SlowdownWidth | None = None
     """Interval width for batches of at least ``LARGE_BATCH``; None: too few models had such
     batches."""

@@ -50,6 +50,12 @@ class SliceShare:
         """Return whether a slice has all compute slices of its GPU."""
         return self.compute >= 1 - _SAME
 
+    @property
+    def most_log_slowdown(self) -> float:
+        """Return the log of the largest slow-down that the hardware explains: by the smaller of the
+        two shares, as if all of the time were computed, or all of it read from memory."""
+        return -math.log(min(self.compute, self.memory))
+
     def within(self, other: SliceShare) -> bool:
         """Return whether slice ``other`` has at least as large a share of compute and of memory."""
         return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME

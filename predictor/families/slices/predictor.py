@@ -110,6 +110,8 @@ class _SlowdownEstimate:
     abstained: str | None
     measured: Mapping[SliceShare, float] = field(default_factory=dict)
     """Log slow-downs that were measured on slices at the load to predict."""
+    accidents: Mapping[SliceShare, float] = field(default_factory=dict)
+    """Those beyond what the hardware explains: they widen their own slice's interval only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,9 @@ class SlicePredictor:
 
         A slice on which the load was measured gets the measured slow-down, and bounds those of
         larger and smaller slices. No slow-down is predicted above its limit by the utilisation of
-        the whole GPU (``from_use``).
+        the whole GPU (``from_use``). A run that was slower than the slice's share of the hardware
+        explains is an accident (of memory, of the host): it says nothing about other slices, and
+        its own slice's interval reaches from the prediction to it.
 
         - ``gpu``: canonical name of the GPU model;
         - ``probes``: the workload's runs on slices.
@@ -161,6 +165,9 @@ class SlicePredictor:
             )
         name = allowed[0]
         effective = np.array([self.model.shares.effective(s) for s in shares])
+        known = self._beyond(workload, probes)
+        accidents = _measured(workload, known)
+        probes = [one for one in probes if one not in known]
         by = {SWEEP: self._by_sweep, PAIR: self._by_sweep, BATCHES: self._by_batches}
         estimate = by.get(name, self._by_latent)(name, workload, effective, probes)
         logs, point = np.maximum(estimate.log_slowdown, 0.0), workload.target
@@ -171,6 +178,7 @@ class SlicePredictor:
             estimate,
             log_slowdown=_ordered(shares, logs),
             measured=_measured(workload, probes),
+            accidents=accidents,
         )
         return tuple(
             self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
@@ -288,6 +296,17 @@ class SlicePredictor:
             name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit
         )
 
+    def _beyond(self, workload: SliceWorkload, probes: Probes) -> Probes:
+        """Return the runs on slices that were slower than the slice's share explains, against the
+        same load on the whole GPU."""
+        whole = {(p.batch, p.processes): p.seconds for p in workload.points}
+        return [
+            (share, probe)
+            for share, probe in probes
+            if (alone := whole.get((probe.batch, probe.processes))) is not None
+            and math.log(probe.seconds / alone) > share.most_log_slowdown + PROBE_HALF_WIDTH
+        ]
+
     def _seen(
         self, probes: Probes, whole_s: Callable[[float, int], float | None]
     ) -> list[SeenProbe]:
@@ -334,6 +353,9 @@ class SlicePredictor:
         half = wider * (estimate.width.q90 * hard + extra)
         bounds = max(larger, default=-math.inf), min(smaller, default=math.inf)
         slowdown = _interval(log, half, *bounds)
+        if share in estimate.accidents:
+            accident = math.exp(estimate.accidents[share])
+            slowdown = replace(slowdown, high=max(slowdown.high, accident))
         return SlicePrediction(
             share, slowdown, slowdown.scaled(estimate.whole_s), estimate.whole_s,
             _bound(workload, launch), launch, basis, estimate.name, abstained,

@@ -29,8 +29,7 @@ def test_a_second_run_resumes_and_another_seed_starts_anew(
     resume = Resume(tmp_path)
 
     def physics_of(seed: int) -> np.ndarray:
-        _, held = run.left_out(OFFLINE, ACCELERATORS, seed, resume, with_baselines=False)
-        return held.physics
+        return run.left_out(OFFLINE, ACCELERATORS, seed, resume).process
 
     first = physics_of(0)
     calls: list[int] = []
@@ -71,15 +70,16 @@ def test_training_with_another_evaluation_is_refused(
     assert "evaluation" in capsys.readouterr().err
 
 
-def test_widths_are_read_from_an_evaluation(tmp_path: Path) -> None:
+def test_widths_and_choices_are_read_from_an_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.json"
-    path.write_text(json.dumps({"widths": {OFFLINE: NOTHING.model_dump(mode="json")}}))
-    assert run.read_widths(path) == {OFFLINE: NOTHING}
-    path.write_text(json.dumps({"widths": {OFFLINE: {"situations": {}}}}))
+    widths = {OFFLINE: NOTHING.model_dump(mode="json")}
+    path.write_text(json.dumps({"widths": widths, "choices": {OFFLINE: []}}))
+    assert run.read_evaluation(path) == ({OFFLINE: NOTHING}, {OFFLINE: []})
+    path.write_text(json.dumps({"widths": widths, "choices": {OFFLINE: [{"rule": "guess"}]}}))
     with pytest.raises(DocumentError, match="not an evaluation"):
-        run.read_widths(path)
+        run.read_evaluation(path)
 
 
 def test_a_bundle_without_widths_is_not_written(campaign: Campaign) -> None:
     with pytest.raises(UsageError, match="no widths"):
-        llm_bundle._entry(campaign(), fit(campaign(), 0), NOTHING)
+        llm_bundle._entry(campaign(), fit(campaign(), 0), NOTHING, ())

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from berth.predictor.families.language_model.candidates import RULES
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TERMS
 from berth.predictor.families.language_model.residual import covariance
 from berth.predictor.families.language_model.situation import Similarity, Situation
@@ -56,7 +57,7 @@ def test_effects_bring_physics_near_what_was_measured(campaign: Campaign, head: 
 
 def test_the_process_finds_what_physics_misses(learnt: tuple[Cases, Fit]) -> None:
     table, found = learnt
-    alone, both = found.log_seconds(table).T
+    _, _, alone, both = found.log_seconds(table).T
     missed = np.abs(alone - table.log_seconds).mean()
     assert np.abs(both - table.log_seconds).mean() < min(0.03, 0.5 * missed)
 
@@ -158,7 +159,7 @@ def _held(similarity: Similarity, blocks: int, spread: float = 1.0) -> Held:
     return Held(
         row=rows, fold=rows % 5, block=np.array([f"b{i % blocks}" for i in rows]),
         similarity=(similarity,) * 2000, measured=np.zeros(2000),
-        physics=np.full(2000, 9.0), process=spread * np.random.default_rng(1).normal(size=2000),
+        by_rule=np.tile(spread * np.random.default_rng(1).normal(size=(2000, 1)), len(RULES)),
     )  # fmt: skip
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from berth.predictor.families.language_model.physics import SATURATED, TTFT
 from lab import datasets
 from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
-from lab.llm import llm_baselines
 from lab.llm.cases import Cases, table
-from lab.llm.llm_baselines import baselines
-from lab.llm.situations import MODELS, folds
 
 present = pytest.mark.skipif(
     not all((datasets.folder() / d.path).is_file() for d in (TABLES, INFERENCEX)),
@@ -54,22 +49,3 @@ def test_first_tokens_are_of_servers_where_nobody_waits() -> None:
         each = load.batch / load.data_parallel
         assert load.at_once(case.model, case.device.memory_bytes) == each
         assert case.model.heads % load.tensor_parallel == 0
-
-
-@present
-@pytest.mark.parametrize("name", [one.name for one in baselines(0)])
-def test_a_baseline_learns_nothing_from_what_is_left_out(
-    tables: Cases, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for arguments in (llm_baselines.THESIS,):
-        monkeypatch.setitem(arguments, "n_estimators", 30)
-    baseline = next(one for one in baselines(0) if one.name == name)
-    part = folds(tables, MODELS, 0)[0]
-    changed = tables.log_seconds.copy()
-    changed[part.test] += 5.0
-    before, after = (
-        baseline.predict(rows[part.train], rows[part.test], 0)
-        for rows in (tables, replace(tables, log_seconds=changed))
-    )
-    assert before == pytest.approx(after)
-    assert np.isfinite(before).all()

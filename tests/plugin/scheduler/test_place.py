@@ -157,11 +157,12 @@ def refusal(*arguments: str) -> BerthError:
     return done.exception
 
 
-def test_without_a_site_file_the_demo_site_is_used(
+def test_the_demo_site_is_used_where_it_is_asked_for(
     profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeForecaster, "gpu_basis", Basis.PRIOR)
-    done = run(profile)
+    assert "no site file" in str(refusal(profile))
+    done = run(profile, "--demo")
     assert done.exit_code == 0
     assert "Decision: " in done.output
     assert "PRIOR ONLY" in done.output
@@ -169,7 +170,7 @@ def test_without_a_site_file_the_demo_site_is_used(
     assert "PRIOR ONLY" not in above
     assert "calibrated" not in below
     assert "site demo" in done.output
-    assert len(answer(profile)["ranked"]) >= 5
+    assert len(answer(profile, "--demo")["ranked"]) >= 5
 
 
 def test_text_has_the_reason_the_alternatives_and_the_line(profile: str, site: str) -> None:
@@ -288,13 +289,13 @@ def test_where_nothing_fits_nothing_is_submitted(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--submit", "--", "x"), "the demo site is not a cluster"),
+        (("--demo", "--submit", "--", "x"), "the demo site is not a cluster"),
         (("--site", "SITE", "--submit"), "there is nothing to submit"),
         (("--site", "none.toml"), "none.toml: does not exist"),
-        (("--time-limit", "soon"), "is not a duration"),
-        (("--mem", "lots"), "is not a memory size"),
-        (("--size", "nan"), "is not a problem size"),
-        (("--size", "-3"), "is not a problem size"),
+        (("--demo", "--time-limit", "soon"), "is not a duration"),
+        (("--demo", "--mem", "lots"), "is not a memory size"),
+        (("--demo", "--size", "nan"), "is not a problem size"),
+        (("--demo", "--size", "-3"), "is not a problem size"),
     ],
 )
 def test_wrong_usage_is_a_sentence_and_status_2(
@@ -321,7 +322,7 @@ def test_a_profile_from_an_unknown_machine_ties_no_prediction_to_its_time(
     monkeypatch.setattr(command, "forecaster_for", forecaster_for)
     text = Path(profile).read_text().replace('"rome-7742"', '"my-laptop"')
     Path(profile).write_text(text)
-    assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
+    assert "measured on 'my-laptop', of which there is no platform" in run(profile, "--demo").output
     counted = json.loads(Path(profile).read_text())
     counted["counters"] = {
         name: {"value": 1e9, "quality": "measured", "source": "test"}
@@ -337,17 +338,17 @@ def test_a_profile_from_an_unknown_machine_ties_no_prediction_to_its_time(
         )
     }
     Path(profile).write_text(json.dumps(counted))
-    assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
+    assert "measured on 'my-laptop', of which there is no platform" in run(profile, "--demo").output
 
 
 def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"schema": "berth.profile/1", "name": 3}')
-    assert "p.json" in refusal(str(path)).message
+    assert "p.json" in refusal(str(path), "--demo").message
 
 
 def test_the_line_is_fluxs_where_the_scheduler_is(profile: str, tmp_path: Path) -> None:
-    words = ("--scheduler", "flux", "--tasks", "8", "--no-state", "--", "./lu", "big one")
+    words = ("--demo", "--scheduler", "flux", "--tasks", "8", "--no-state", "--", "./lu", "big one")
     answer = json.loads(run(profile, "--json", *words).output)
     assert answer["command"][:2] == ["flux", "submit"]
     assert answer["command"][-2:] == ["./lu", "big one"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import LlmLoad, memory
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.unit import get_unit, unit_named, units
-from lab.llm import llm_baselines as thesis_features
+from berth.predictor.hardware.unit import get_unit, units
 from lab.llm.cases import models
 
 LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"
@@ -113,16 +111,6 @@ def test_narrower_operands_are_never_slower() -> None:
     for one in units({}).values():
         assert one.flops_per_s(4) >= one.flops_per_s(8) >= one.flops_per_s(16)
         assert one.flops_per_s(16) >= one.flops_per_s(32)
-
-
-def test_the_features_are_those_of_table_6_3() -> None:
-    model = thesis_features.model_features(models()[LLAMA2], LlmLoad(8, 512, 128))
-    assert tuple(model) == thesis_features.MODEL_FEATURES
-    assert (model["BS"], model["SL"], model["NHL"], model["HS"]) == (8, 512, 32, 4096)
-    hardware = thesis_features.hardware_features(unit_named("a100-sxm-40gb"))
-    assert tuple(hardware) == thesis_features.HARDWARE_FEATURES
-    assert (hardware["CM"], hardware["SMS"], hardware["WS"]) == (8, 108, 32)
-    assert math.isnan(thesis_features.hardware_features(unit_named("mi250-128gb"))["CM"])
 
 
 def test_prompts_are_processed_in_chunks() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from toy_configs import LLAMA
 
+from berth.predictor.families.language_model.candidates import Novelty
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.framework import named, release
 from berth.predictor.families.language_model.load import LlmLoad
@@ -77,7 +78,29 @@ LARGE_ONE = replace(LONG, batch=4)
 def test_a_case_is_as_similar_as_what_was_measured(
     case: LlmCase, framework: str, expected: Similarity
 ) -> None:
-    assert replace(at(case, framework), lengths=0, sequences=0) == expected
+    plain = replace(at(case, framework), lengths=0, sequences=0, novelty=Novelty.NOTHING)
+    assert plain == expected
+
+
+MIXTURE = replace(OTHER, experts=8, vocabulary=5)
+
+
+@pytest.mark.parametrize(("case", "version", "novelty"), [
+    (LlmCase(MODEL, INSIDE, H100), "", Novelty.NOTHING),
+    (LlmCase(MODEL, INSIDE, H100), "0.9.2", Novelty.NOTHING),
+    (LlmCase(MODEL, INSIDE, H100), "0.19", Novelty.VERSION),
+    (LlmCase(MODEL, LlmLoad(64, 32_000, 2048), H100), "", Novelty.LOAD),
+    (LlmCase(NEW, INSIDE, H100), "", Novelty.MODEL),
+    (LlmCase(MIXTURE, INSIDE, H100), "", Novelty.EXPERTS),
+    (LlmCase(NEW, INSIDE, unit_named("a100-sxm-40gb")), "0.19", Novelty.DEVICE),
+    (LlmCase(NEW, INSIDE, unit_named("mi300x-192gb")), "", Novelty.MAKER),
+])  # fmt: skip
+def test_of_several_new_things_the_hardest_counts(
+    case: LlmCase, version: str, novelty: Novelty
+) -> None:
+    found = at(case, version=version)
+    assert found.novelty is novelty
+    assert found.version_known is (version == "0.9.2")
 
 
 @pytest.mark.parametrize(

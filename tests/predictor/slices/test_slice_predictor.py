@@ -104,7 +104,7 @@ def test_a_probe_moves_the_other_slices() -> None:
     )[1].slowdown.mid  # fmt: skip
     assert said[1][1].slowdown.mid < said[0][1].slowdown.mid
     swept = sweep(batch=64.0)
-    probe = SliceProbe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.11))
+    probe = SliceProbe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.13))
     told = swept.model_copy(update={"probes": (probe,)})
     informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], probe),))
     plain = PREDICTOR.predict(swept, SHARES, gpu="A100-80GB")
@@ -205,3 +205,15 @@ def test_predicting_imports_nothing_of_training() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_a_run_beyond_what_the_hardware_explains_is_an_accident() -> None:
+    accident = SliceProbe(batch=64, profile="1g.5gb", step_s=0.05 * 12.9)
+    told = utilised(probes=(accident,))
+    plain = PREDICTOR.predict(utilised(), SHARES, gpu="A100-40GB")
+    informed = PREDICTOR.predict(told, SHARES, gpu="A100-40GB", probes=((SHARES[0], accident),))
+    assert [p.slowdown.mid for p in informed] == [p.slowdown.mid for p in plain]
+    assert [p.slowdown for p in informed[1:]] == [p.slowdown for p in plain[1:]]
+    own = informed[0]
+    assert own.basis is not Basis.MEASURED
+    assert own.slowdown.high == pytest.approx(12.9)

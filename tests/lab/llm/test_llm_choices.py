@@ -1,0 +1,71 @@
+"""The rule that answers is decided by held-out folds of its kind; a tie goes to the plainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from berth.predictor.families.language_model.candidates import (
+    RULES,
+    Novelty,
+    RuleErrors,
+    ServingRule,
+    decide,
+)
+from lab.ground.resume import Resume
+from lab.llm import choices
+from lab.llm.cases import Cases
+from lab.llm.choices import FOLDS_OF, NovelRows, novel_rows, section
+
+
+def errors(*pairs: tuple[float, float]) -> dict[ServingRule, RuleErrors]:
+    return {
+        rule: RuleErrors(median_error=error, kendall_tau=tau, log_width=1)
+        for rule, (error, tau) in zip(RULES, pairs, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("pairs", "answers"),
+    [
+        (((0.3, 0.5), (0.2, 0.5), (0.2, 0.5), (0.2, 0.5)), ServingRule.NEAREST),
+        (((0.1, 0.5), (0.2, 0.9), (0.1, 0.9), (0.2, 0.9)), ServingRule.ROOFLINE),
+        (((0.3, 0.5), (0.2, 0.5), (0.1, 0.6), (0.099, 0.7)), ServingRule.EFFICIENCY),
+        (((0.3, 0.5), (0.2, 0.5), (0.1, 0.6), (0.05, 0.7)), ServingRule.LEARNT),
+        (((0.3, 0.5), (0.2, 0.5), (0.1, 0.6), (0.05, 0.4)), ServingRule.EFFICIENCY),
+        (((0.3, 0.5), (0.2, 0.8), (0.1, 0.6), (0.05, 0.8)), ServingRule.LEARNT),
+    ],
+)
+def test_a_richer_rule_answers_only_where_it_beats_the_plainer(
+    pairs: tuple[tuple[float, float], ...], answers: ServingRule
+) -> None:
+    assert decide(errors(*pairs)) is answers
+
+
+def test_a_fold_is_decided_by_the_others() -> None:
+    """In each fold another rule is right; judged by the other fold, each takes the wrong one."""
+    measured, wrong = np.arange(20.0), np.arange(20.0) + 1
+    first = np.repeat([True, False], 10)
+    by_rule = np.column_stack([
+        np.where(first, measured, wrong), np.where(first, wrong, measured), wrong + 1, wrong + 1,
+    ])  # fmt: skip
+    blocks = np.arange(20).astype(str)
+    rows = NovelRows(Novelty.DEVICE, measured, by_rule, np.repeat([0, 1], 10), blocks)
+    assert (rows.nested() == wrong).all()
+
+
+@pytest.mark.slow
+def test_each_novelty_is_measured_where_the_rows_have_it(
+    campaign: Callable[..., Cases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choices, "table", campaign)
+    steps: list[int] = []
+    found = novel_rows("offline", 0, Resume(), "test", lambda: steps.append(1))
+    assert len(steps) == len(set(FOLDS_OF.values()))
+    by_kind = {rows.novelty: rows for rows in found}
+    assert {Novelty.MAKER, Novelty.DEVICE, Novelty.MODEL, Novelty.EXPERTS} <= set(by_kind)
+    assert Novelty.VERSION not in by_kind  # none is published
+    table = section("made up", found)
+    assert all(len(row) == len(table.header) for row in table.rows)
