@@ -17,6 +17,7 @@ _MOST_DIGITS = 20
 """Number of digits of 2**64. Longer texts are refused before Python's int() could raise."""
 _CLOCK = re.compile(r"\s*(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}))?\s*")
 
+J_PER_KWH = 3.6e6
 MOST_SHOWN_FACTOR = 100.0
 """Where an end of an interval is further than this factor from its middle, the number is shown as
 "not known"."""

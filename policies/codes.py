@@ -94,7 +94,6 @@ class Code(StrEnum):
     ASKED_TIME_OVER_QUEUE = "asked-time-over-queue"
     NO_PRICE = "no-price"
     NO_ENERGY = "no-energy"
-    NO_CARBON = "no-carbon"
     NO_SCORE = "no-score"
 
 
@@ -138,7 +137,6 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.TIME_OVER_LIMIT,
     Code.NO_PRICE,
     Code.NO_ENERGY,
-    Code.NO_CARBON,
     Code.NO_SCORE,
     Code.QUEUE_NOT_ALLOWED,
     Code.USER_NOT_ALLOWED,
@@ -184,7 +182,7 @@ OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
 """Reasons by the predicted time: of candidates with these codes, the one with the shortest time
 came nearest."""
 NOT_PREDICTED = NOT_ACTED_ON | {
-    Code.NO_PREDICTION, Code.NO_PRICE, Code.NO_ENERGY, Code.NO_CARBON, Code.NO_SCORE,
+    Code.NO_PREDICTION, Code.NO_PRICE, Code.NO_ENERGY, Code.NO_SCORE,
 }  # fmt: skip
 """Reasons by which a candidate is not compared with others, although the job may fit there."""
 BY_FIT = frozenset({Code.FITS, Code.FITS_ONE})

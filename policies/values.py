@@ -10,7 +10,6 @@ from typing import NamedTuple
 from pydantic import Field
 
 from berth.pilot.documents import Document
-from berth.policies.carbon import Intensity
 from berth.policies.codes import Ground
 from berth.policies.limits import Rights, UsedShares
 from berth.policies.waits import Waits
@@ -409,8 +408,6 @@ class Candidate:
     """Mean power of one GPU or slice under load, by the data sheet; None: not known."""
     power_per_core_w: float | None = None
     """Mean power of one core; on GPU candidates it counts the host's cores. None: not counted."""
-    carbon: Intensity | None = None
-    """Carbon intensity of the electricity at this candidate; None: not known."""
     targets: tuple[str, ...] = ("cpu",)
     architecture: str = "x86_64"
     instruction_sets: tuple[str, ...] = ()

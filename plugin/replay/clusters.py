@@ -69,7 +69,7 @@ def cluster_of(site: Site) -> SiteCluster:
     cluster = Cluster(
         tuple(kinds),
         tuple(parts),
-        carbon=next((c.carbon for c in site.candidates if c.carbon is not None), None),
+        carbon_g_per_kwh=site.carbon_g_per_kwh,
         sliced=tuple(dict.fromkeys(sliced.values())),
     )
     return SiteCluster(cluster, of, site, site.candidates)

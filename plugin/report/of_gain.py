@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from berth.pilot.units import format_elapsed
+from berth.pilot.units import J_PER_KWH, format_elapsed
 from berth.plugin.report.parts import Column, Part, Table
-from berth.policies.carbon import J_PER_KWH
 from berth.policies.codes import Ground
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from berth.pilot.units import format_elapsed
+from berth.pilot.units import J_PER_KWH, format_elapsed
 from berth.plugin.pictures import tuning as pictures
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import (
@@ -20,7 +20,6 @@ from berth.plugin.report.parts import (
     text_table,
 )
 from berth.plugin.tune.folder import REPORT, TuneOrder
-from berth.policies.carbon import J_PER_KWH
 from berth.policies.tuning.differences import DAY_S, PolicyDifference
 from berth.policies.tuning.figures import METRICS, TuningMetric
 from berth.policies.tuning.judgement import Judgement

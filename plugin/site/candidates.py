@@ -18,7 +18,6 @@ from berth.plugin.site.candidate_tables import CandidateTable, SlicesTable
 from berth.plugin.site.document import EnergyTable, SiteDocument
 from berth.plugin.site.energy import powers
 from berth.plugin.site.schedulers import SchedulerTraits
-from berth.policies.carbon import Intensity
 from berth.policies.values import Candidate
 from berth.predictor.hardware.mig.geometry import SliceProfile
 from berth.predictor.hardware.mig.slices import (
@@ -40,7 +39,6 @@ def candidates_of(
     scheduler: type[SchedulerTraits],
     platforms: dict[str, Platform],
     path: Path,
-    carbon: Intensity | None,
 ) -> tuple[Candidate, ...]:
     """Return the candidates that the site file describes; platforms of slices are added to
     ``platforms``.
@@ -65,7 +63,7 @@ def candidates_of(
                     key=f"{key}.partition",
                 )
             targets[target] = table.name
-            result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
+            result.append(_candidate(table, platforms, key, path, document.energy))
     return tuple(result)
 
 
@@ -163,8 +161,6 @@ def _candidate(
     key: str,
     path: Path,
     energy: EnergyTable,
-    *,
-    carbon: Intensity | None,
 ) -> Candidate:
     platform = platforms[table.platform]
     sliced = platform.kind is PlatformKind.MIG
@@ -205,7 +201,6 @@ def _candidate(
         default_time_s=table.default_time,
         **_prices(table, platform, cores),
         **powers(table, platform, cores, energy),
-        carbon=carbon,
         targets=tuple(t.value for t in table.targets or platform.targets),
         architecture=table.architecture or platform.architecture,
         instruction_sets=platform.instruction_sets

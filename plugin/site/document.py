@@ -88,12 +88,9 @@ class EnergyTable(Document):
         "between idle and full power that a job uses",
     )
     carbon_g_per_kwh: NonNegative | None = Field(
-        None, description="carbon intensity of the site's electricity, grams of CO2 equivalent"
-    )
-    carbon_file: Text | None = Field(
         None,
-        description="the same hour by hour: a CSV file with the columns `time` and `g_per_kwh`, "
-        "relative to the site file; read again when it changes",
+        description="carbon intensity of the site's electricity, grams of CO2 equivalent: "
+        "for what `berth predict` of language models and `berth replay` print",
     )
 
 

@@ -19,7 +19,6 @@ from berth.pilot.platform import Platform
 from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import DaemonSettings, SiteDocument
-from berth.plugin.site.energy import intensity
 from berth.plugin.site.prior_order import with_prior_order
 from berth.plugin.site.programs import FIELDS, ProgramRules, compiled_by_re2, rule
 from berth.plugin.site.schedulers import SCHEDULERS, SchedulerTraits, own_table
@@ -51,8 +50,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     platforms = _platforms(document, path)
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
-    carbon = intensity(document.energy, path)
-    candidates = candidates_of(document, scheduler, platforms, path, carbon)
+    candidates = candidates_of(document, scheduler, platforms, path)
     candidates = with_prior_order(candidates, platforms)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
@@ -74,7 +72,6 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             document.model_dump_json(by_alias=True),
             *([] if settings is None else [settings.model_dump_json()]),
             *(p.model_dump_json() for p in used_platforms.values()),
-            *([] if carbon is None else [repr(carbon)]),
         ),
         name=document.site.name,
         scheduler=document.site.scheduler,
@@ -95,9 +92,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         slices_from_use=document.slices_from_use,
         programs=_programs(document, path),
         candidates=candidates,
-        carbon_file=None
-        if document.energy.carbon_file is None
-        else _beside(path, document.energy.carbon_file),
+        carbon_g_per_kwh=document.energy.carbon_g_per_kwh,
     )
 
 
@@ -228,7 +223,7 @@ class Reload:
 
 
 class SiteWatcher:
-    """Reads the site file again when it, or its file of carbon intensities, changes.
+    """Reads the site file again when it changes.
 
     The constructor may raise DocumentError.
     """
@@ -237,15 +232,13 @@ class SiteWatcher:
         self.path = path
         before = _mark(path)
         self.site = load_site(path)
-        self._seen = before, self._beside()
+        self._seen = before
         self.problem: str | None = None
         """Why the file's current version was not accepted; None: the current Site is the file's."""
 
     def poll(self) -> Reload:
-        """Read the site file if it has changed; otherwise this costs one stat per file. Never
-        raises.
-        """
-        if (_mark(self.path), self._beside()) == self._seen:
+        """Read the site file if it has changed; otherwise this costs one stat. Never raises."""
+        if _mark(self.path) == self._seen:
             return Reload(self.site, changed=False, problem=self.problem)
         return self.reload()
 
@@ -256,17 +249,11 @@ class SiteWatcher:
             site = load_site(self.path)
         except BerthError as error:
             self.problem = f"{error.message} ({error.hint})" if error.hint else error.message
-            self._seen = before, self._beside()
+            self._seen = before
             return Reload(self.site, changed=False, problem=self.problem)
         changed, self.site, self.problem = site.digest != self.site.digest, site, None
-        self._seen = before, self._beside()
+        self._seen = before
         return Reload(site, changed=changed)
-
-    def _beside(self) -> _Mark | None:
-        """Return what identifies the present version of the carbon-intensity file; None: the site
-        has none.
-        """
-        return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
 
 
 def _mark(path: Path) -> _Mark | None:

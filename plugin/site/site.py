@@ -53,8 +53,8 @@ class Site:
     show: Show
     scheduler_settings: Document | None
     """The site file's table for its scheduler; None: defaults apply."""
-    carbon_file: Path | None
-    """The file of carbon intensities, where the site uses one."""
+    carbon_g_per_kwh: float | None
+    """Carbon intensity of the site's electricity; None: not known."""
 
     @property
     def reference_candidate(self) -> Candidate | None:

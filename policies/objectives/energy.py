@@ -1,24 +1,12 @@
-"""Energy and carbon of a job on a candidate, and the objectives that make them least."""
+"""Energy of a job on a candidate, and the objective that makes it least."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from berth.pilot.errors import UsageError
-from berth.policies.carbon import J_PER_KWH
-from berth.policies.codes import Code
-from berth.policies.objectives.protocol import (
-    NO_CARBON,
-    NO_ENERGY,
-    JobEstimate,
-    Objective,
-    ScoreTerm,
-)
-from berth.policies.objectives.time_and_cost import length_of, wait_of
-from berth.policies.settings import PolicySettings
-from berth.policies.values import Candidate
+from berth.pilot.units import J_PER_KWH
+from berth.policies.objectives.protocol import NO_ENERGY, JobEstimate, Objective, ScoreTerm
 
 
 class PowerSource(StrEnum):
@@ -66,22 +54,6 @@ def energy_of(estimate: JobEstimate) -> PredictedEnergy | None:
     return PredictedEnergy(power_w * estimate.runtime_s.mid, power_w, source, host_w)
 
 
-def carbon_g(estimate: JobEstimate, energy: PredictedEnergy) -> float | None:
-    """Return grams of CO2 equivalent, for a run from the job's expected start; None: intensity
-    unknown.
-    """
-    intensity = intensity_of(estimate)
-    return None if intensity is None else energy.joules / J_PER_KWH * intensity
-
-
-def intensity_of(estimate: JobEstimate) -> float | None:
-    """Return the mean carbon intensity in g/kWh during the job's expected run; None: unknown."""
-    table = estimate.candidate.carbon
-    if table is None:
-        return None
-    return table.mean(estimate.now_s + wait_of(estimate), length_of(estimate))
-
-
 def energy_terms(estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
     """Return the mean power with its source, and the energy; empty where no power is known."""
     energy = energy_of(estimate)
@@ -111,48 +83,3 @@ class LeastEnergy(Objective):
     def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """Return the predicted time, mean power and energy, for a person to read."""
         return (ScoreTerm("predicted time", estimate.runtime_s.mid, "s"), *energy_terms(estimate))
-
-
-class LeastCarbon(Objective):
-    """Choose the candidate with the fewest grams of CO2 equivalent."""
-
-    name = "least-carbon"
-    superlative = "is predicted to emit least carbon"
-    comparative = "less carbon"
-    missing = NO_CARBON
-    live = True
-
-    @classmethod
-    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """Return the objective for this site. Raises UsageError if no candidate has a carbon
-        intensity.
-        """
-        if candidates and all(candidate.carbon is None for candidate in candidates):
-            raise UsageError(
-                f"the objective {cls.name!r} needs the carbon intensity of the electricity",
-                hint="energy.carbon_g_per_kwh or energy.carbon_file in the site file",
-            )
-        return cls(settings.weights)
-
-    def score(self, estimate: JobEstimate) -> float | None:
-        """Return the job's predicted grams of CO2 equivalent; None: power or carbon intensity is
-        unknown.
-        """
-        energy = energy_of(estimate)
-        return None if energy is None else carbon_g(estimate, energy)
-
-    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
-        """Return the predicted time, energy and carbon intensity, for a person to read."""
-        mean = intensity_of(estimate)
-        intensity = () if mean is None else (ScoreTerm("carbon intensity then", mean, "g/kWh"),)
-        return (
-            ScoreTerm("predicted time", estimate.runtime_s.mid, "s"),
-            *energy_terms(estimate),
-            *intensity,
-        )
-
-    def why_missing(self, estimate: JobEstimate) -> tuple[Code, str]:
-        """Return the code and sentence of the missing number: the energy, or else the carbon
-        intensity.
-        """
-        return NO_ENERGY if energy_of(estimate) is None else NO_CARBON

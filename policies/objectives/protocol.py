@@ -190,4 +190,3 @@ NO_ENERGY = (
     Code.NO_ENERGY,
     "its energy is not known: no prediction says, and the site file gives no power",
 )
-NO_CARBON = (Code.NO_CARBON, "the site file gives no carbon intensity for it")

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
-from berth.policies.carbon import Intensity
 from berth.policies.mig.layout import GpuInstance, Layout
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
@@ -125,7 +124,7 @@ class Cluster:
     partitions: tuple[Partition, ...]
     pooled: bool = False
     reservations: tuple[Reservation, ...] = ()
-    carbon: Intensity | None = None
+    carbon_g_per_kwh: float | None = None
     """Carbon intensity of the electricity; None: carbon is not computed."""
     sliced: tuple[SlicedGpus, ...] = ()
     """MIG GPUs; ``kinds`` has a kind of nodes for each profile of their slices."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
 from berth.policies.replay.replayed import ReplayCounts, Replayed
 from berth.policies.replay.trace import Floats, Ints
@@ -81,7 +80,8 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
     run = end - start
     wait = replayed.wait_s[ran]
     kwh, cost = spent(replayed, ran)
-    kg = kwh * _intensity(replayed.cluster.carbon, start, end) / 1_000.0
+    grams = replayed.cluster.carbon_g_per_kwh
+    kg = kwh * (np.nan if grams is None else grams / 1_000.0)
     jobs = _Jobs(
         week=replayed.trace.weeks[ran],
         wait_s=wait,
@@ -202,15 +202,6 @@ def _kinds(replayed: Replayed, ran: Ints) -> Ints:
 def _any_price(kind: NodeKind) -> float | None:
     prices = (kind.price_per_core_hour, kind.price_per_gpu_hour)
     return None if all(price is None for price in prices) else 0.0
-
-
-def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
-    """Return [jobs] the mean carbon intensity during each job's run, in g/kWh."""
-    if carbon is None:
-        return np.full(len(start), np.nan)
-    if len(carbon.hourly) == 1:
-        return np.full(len(start), carbon.hourly[0])
-    return np.array([carbon.mean(a, b - a) for a, b in zip(start, end, strict=True)])
 
 
 def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:

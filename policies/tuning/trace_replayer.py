@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.policies.carbon import J_PER_KWH
+from berth.pilot.units import J_PER_KWH
 from berth.policies.mig.layout import Layout
 from berth.policies.ranking import Assessments
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay

@@ -24,7 +24,7 @@ from fuzz_mutations import mutated, mutated_model
 from model_mutations import decoded, seeds
 from views import knowing_service
 
-from berth.pilot.documents import Document, parse_json, read_text, to_json
+from berth.pilot.documents import Document, parse_json, to_json
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.pilot.protobuf import Problem
@@ -41,7 +41,6 @@ from berth.plugin.history.swf import read_swf
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
-from berth.plugin.site.energy import read_intensity
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm import accounting, cluster
 from berth.plugin.slurm import present_jobs as slurm_present_jobs
@@ -153,13 +152,6 @@ def reply(data: bytes) -> None:
 def site(data: bytes) -> None:
     with refusing(BerthError):
         load_site(_written(data, "berth.toml"))
-
-
-def carbon(data: bytes) -> None:
-    """The hours of carbon intensity that a site file names."""
-    with refusing(BerthError):
-        path = _written(data, "carbon.csv")
-        read_intensity(read_text(path), path)
 
 
 def _again(document: Document) -> None:
@@ -310,7 +302,6 @@ TARGETS: dict[str, Target] = {
     "wire": Target(wire),
     "reply": Target(reply),
     "site": Target(site),
-    "carbon": Target(carbon),
     "profile": Target(profile),
     "workload": Target(workload),
     "bundle": Target(bundle),

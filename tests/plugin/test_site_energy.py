@@ -1,4 +1,4 @@
-"""Power, carbon and objectives in the site file: read, defaulted, and refused in one sentence."""
+"""Power and objectives in the site file: read, defaulted, and refused in one sentence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from click.testing import CliRunner
 from berth.pilot.documents import to_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.site import SiteWatcher, load_site
-from berth.plugin.site.energy import read_intensity
-from berth.policies.carbon import Intensity
+from berth.plugin.site import load_site
 from berth.policies.objectives import OBJECTIVES
 
 SCHEMA = 'schema = "berth.site/1"\n'
@@ -30,7 +28,6 @@ gres = "gpu:h100"
 gpus_per_node = 4
 cores_per_node = 64
 """
-HOURS = "time,g_per_kwh\n2026-01-01T00:00Z,100\n2026-01-01T01:00Z,200.5\n"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -65,7 +62,6 @@ idle_power_w = 100
 """
     cpu, gpu = load_site(write(tmp_path, text)).candidates
     assert gpu.power_per_gpu_w == pytest.approx(100 + 500 * 0.5)
-    assert cpu.carbon == gpu.carbon == Intensity((380.0,))
     own = PLACES + "power_per_gpu_w = 450\npower_per_core_w = 3\n"
     path = tmp_path / "own.toml"
     path.write_text(SCHEMA + text + own)
@@ -73,59 +69,11 @@ idle_power_w = 100
     assert (gpu.power_per_gpu_w, gpu.power_per_core_w) == (450.0, 3.0)
 
 
-def test_carbon_by_the_hour_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
-    (tmp_path / "carbon.csv").write_text(HOURS)
-    watching = SiteWatcher(write(tmp_path, '[energy]\ncarbon_file = "carbon.csv"\n'))
-    table = watching.site.candidates[0].carbon
-    assert table == Intensity((100.0, 200.5), 1767225600)
-    assert not watching.poll().changed
-    (tmp_path / "carbon.csv").write_text(HOURS + "2026-01-01T02:00Z,300\n")
-    found = watching.poll()
-    assert found.changed
-    assert found.site.candidates[0].carbon == Intensity((100.0, 200.5, 300.0), 1767225600)
-    (tmp_path / "carbon.csv").write_text("nonsense")
-    found = watching.poll()
-    assert not found.changed
-    assert "g_per_kwh" in (found.problem or "")
-
-
-def test_an_export_of_electricity_maps_is_read() -> None:
-    text = (
-        "\ufeffDatetime (UTC),Country,Carbon intensity gCO₂eq/kWh (direct),"
-        "Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-01-01 00:00:00,DE,310,350\n"
-    )
-    assert read_intensity(text, Path("x.csv")) == Intensity((350.0,), 1767225600)
-
-
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "no column 'g_per_kwh'"),
-        ("time,watts\n", "no column 'g_per_kwh'"),
-        ("time,g_per_kwh\n", "has no hours"),
-        ("time,g_per_kwh\n2026-01-01T00:00Z\n", "line 2: has 1 columns"),
-        ("time,g_per_kwh\nyesterday,3\n", "line 2: 'yesterday' is not a time"),
-        ("time,g_per_kwh\n2026-01-01T00:30Z,3\n", "is not a full hour"),
-        ("time,g_per_kwh\n2026-01-01T00:00Z,-3\n", "'-3' is not a carbon intensity"),
-        ("time,g_per_kwh\n2026-01-01T00:00Z,nan\n", "'nan' is not a carbon intensity"),
-        ("time,g_per_kwh\n2026-01-01T00:00Z,3" + "3" * 140_000, "is not CSV"),
-        (HOURS + "2026-01-01T03:00Z,3\n", "line 4: is not one hour after"),
-        (HOURS + "2026-01-01T00:00Z,3\n", "line 4: is not one hour after"),
-    ],
-)
-def test_a_bad_file_of_hours_names_its_line(tmp_path: Path, text: str, wrong: str) -> None:
-    (tmp_path / "carbon.csv").write_text(text)
-    assert wrong in refused(tmp_path, '[energy]\ncarbon_file = "carbon.csv"\n')
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ('[energy]\ncarbon_file = "no.csv"\n', "does not exist"),
-        ('[energy]\ncarbon_file = "no.csv"\ncarbon_g_per_kwh = 3\n', "write one"),
         ("[energy]\nutilisation = 2\n", "energy.utilisation"),
         ("[energy]\ncarbon_per_kwh = 2\n", "carbon_g_per_kwh"),
-        ('[policy]\nobjective = "least-carbon"\n', "carbon_g_per_kwh or energy.carbon_file"),
         ('[policy]\nobjective = "deadlines"\n', "did you mean 'deadline'"),
         ("[policy]\ndeadline_limits = 0\n", "policy.deadline_limits"),
         ("[policy.weights]\nenergy = -1\n", "policy.weights.energy"),
@@ -165,7 +113,7 @@ def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) 
     assert done.exit_code == 0, (done.output, done.exception)
     assert f"policy {name}," in done.stdout
     assert f"{name} (smaller is better)" in done.stdout
-    shown = {"least-energy": "mean power", "least-carbon": "g/kWh", "deadline": "latest start"}
+    shown = {"least-energy": "mean power", "deadline": "latest start"}
     assert shown.get(name, "") in done.stdout
 
 

@@ -30,7 +30,7 @@ from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.core.sizes import SizeGrowth
 
 T = TypeVar("T")
-OBJECTIVES = (*("fastest",) * 3, "cheapest", "balanced", "least-energy", "least-carbon")
+OBJECTIVES = (*("fastest",) * 3, "cheapest", "balanced", "least-energy", "least-energy")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth.policies.carbon import Intensity
 from berth.policies.decide import decide
 from berth.policies.limits import Denied, Limit, Rights
 from berth.policies.resources import translate, with_memory
@@ -49,7 +48,6 @@ def cpu(name: str = "cpu", **changes: Any) -> Candidate:
         "max_time_s": 48 * H,
         "price_per_core_hour": 0.05,
         "power_per_core_w": 10.0,
-        "carbon": Intensity((100.0,)),
         "instruction_sets": ("avx2",),
     }
     return Candidate(**{**values, **changes})

@@ -28,7 +28,6 @@ from policy_builders import (
 )  # fmt: skip
 
 from berth.pilot.errors import UsageError
-from berth.policies.carbon import HOUR_S, Intensity
 from berth.policies.codes import Code
 from berth.policies.decide import Decider
 from berth.policies.limits import UsedShares
@@ -201,9 +200,6 @@ DARK, FREE = gpu(power_per_gpu_w=None), gpu(price_per_gpu_hour=None)
     ("objective", "candidates", "weights", "codes"),
     [
         ("least-energy", (CPU, DARK), Weights(), {"cpu": None, "gpu": "no-energy"}),
-        ("least-carbon", (replace(CPU, carbon=None), GPU), Weights(),
-         {"cpu": "no-carbon", "gpu": None}),
-        ("least-carbon", (CPU, DARK), Weights(), {"cpu": None, "gpu": "no-energy"}),
         ("balanced", (CPU, DARK), Weights(energy=1.0), {"cpu": None, "gpu": "no-energy"}),
         ("balanced", (CPU, FREE), Weights(energy=1.0), {"cpu": None, "gpu": "no-price"}),
         ("balanced", (CPU, FREE), Weights(cost=0.0), {"cpu": None, "gpu": None}),
@@ -222,34 +218,6 @@ def test_balanced_takes_energy_with_its_exponent() -> None:
     assert scores(decided(objective="balanced", weights=weights))["cpu"] == pytest.approx(
         100.0 * cost**0.5 * 8000.0**2
     )
-
-
-def test_carbon_is_energy_times_the_intensity_while_it_runs() -> None:
-    decision = decided(objective="least-carbon")
-    assert scores(decision)["cpu"] == pytest.approx(8000 / 3.6e6 * 100.0)
-    # Cheap electricity now at 50 g/kWh, then 500: a job that waits an hour emits ten times as much.
-    now_s = 1_000_000 // HOUR_S * HOUR_S
-    table = Intensity((50.0, 500.0), now_s)
-    places = (replace(CPU, carbon=table), replace(GPU, carbon=table))
-    now = states(*places)
-    now["gpu"] = replace(
-        now["gpu"], idle_gpus=0, pending_jobs=1,
-        waits=WaitTable((1,), (1e9,), ((interval(3600.0),),)),
-    )  # fmt: skip
-    decision = decided(objective="least-carbon", candidates=places, now=now, now_s=float(now_s))
-    assert scores(decision)["cpu"] == pytest.approx(8000 / 3.6e6 * 50.0)
-    assert scores(decision)["gpu"] == pytest.approx(12000 / 3.6e6 * 500.0)
-    then_s = now_s + 3600.0
-    later = decided(
-        None, places, now=states(*places, as_of_s=then_s), now_s=then_s, objective="least-carbon"
-    )
-    assert scores(later)["cpu"] == pytest.approx(8000 / 3.6e6 * 500.0)
-    assert later.inputs_digest != decision.inputs_digest
-
-
-def test_least_carbon_without_any_intensity_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs the carbon intensity"):
-        decided(objective="least-carbon", candidates=(replace(CPU, carbon=None),))
 
 
 def test_a_deadline_is_met_as_cheaply_as_can_be() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
 from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions, read_file
-from berth.policies.carbon import HOUR_S
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware.by_sheet import place_named
@@ -96,8 +94,6 @@ def predict(
         chosen = [place_named(name, platforms) for name in names]
         platforms |= {platform.name: platform for platform in chosen}
         names = tuple(platform.name for platform in chosen)
-    candidates = () if site is None else site.candidates
-    carbon = next((c.carbon for c in candidates if c.carbon is not None), None)
     asked = PredictRequest(
         path=file,
         workload=workload,
@@ -110,7 +106,7 @@ def predict(
         others=others,
         stored=_stored(store),
         currency="" if site is None else site.currency,
-        carbon_g_per_kwh=None if carbon is None else carbon.mean(time.time(), HOUR_S),
+        carbon_g_per_kwh=None if site is None else site.carbon_g_per_kwh,
         **options,
     )
     _view(workload, relative=relative)(asked)
