@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request
 
 from berth.policies.limits import Denied, Limit, Rights, Scope
-from berth.policies.settings import PolicySettings, SliceAim, UntypedGpus, Weights
+from berth.policies.settings import Control, PolicySettings, SliceAim, UntypedGpus, Weights
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -190,7 +190,8 @@ class _Draw:
             time_margin=self.of((1.0, 1.2)),
             list_queues=self.seldom(True, False, 0.5),
             alike_within=self.of((1.25, 2.0)),
-            control=self.seldom(0.1, 0.0, 0.3),
+            control=Control.WRITTEN if (share := self.seldom(0.1, 0.0, 0.3)) else Control.NONE,
+            control_share=share or 0.05,
             slices=self.of(tuple(SliceAim)),
             untyped_gpus=self.of(tuple(UntypedGpus)),
         )
