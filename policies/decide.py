@@ -298,7 +298,7 @@ class Decider:
         _, ranked, estimate = assessed
         if estimate is None:
             return ranked
-        if request.array is None and not self.objective.live:
+        if request.array is None:
             waits = self.counts_waits and expected_wait_s(
                 estimate.resources, estimate.runtime_s.mid, state
             )
@@ -318,7 +318,7 @@ class Decider:
             expected = makespan(request, request.array, estimate, state)
             time_s = expected.seconds
         return estimate._replace(
-            time_s=time_s, request=request, state=state, now_s=self._now_s, makespan=expected
+            time_s=time_s, request=request, state=state, makespan=expected
         )  # fmt: skip
 
     def _placed_by_fit(
@@ -377,13 +377,12 @@ class Decider:
             self._states, self._states_digest = states, digest.of_states(states)
         since_s = max(self._now_s - self.settings.stale_after_s, request.scheduler_since_s or 0.0)
         stale = sorted(name for name, state in states.items() if state.as_of_s < since_s)
-        live = self._now_s if self.objective.live else ""
         return digest.of_text(
             self._site_digest,
             self._states_digest,
             "" if forecast is None else forecast.content_digest,
             digest.of_request(request),
-            f"{stale} {live}",
+            f"{stale}",
         )
 
     def _decision(

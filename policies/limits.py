@@ -1,4 +1,4 @@
-"""Limits on the resources of one job, and fair shares of users.
+"""Limits on the resources of one job.
 
 A scheduler's front end gives the ``Limit``s of a user in a queue (``Rights``); this module checks a
 job against them in scheduler-neutral terms. Of limits on all jobs of a user or account together,
@@ -8,11 +8,9 @@ runs fewer tasks at a time.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Protocol
 
 
@@ -95,28 +93,3 @@ def broken(
         if over:
             return limit
     return None
-
-
-AT_SHARE = 1.0
-"""Relative usage assumed for users without known usage: exactly the fair share."""
-
-
-@dataclass(frozen=True)
-class UsedShares:
-    """Recent usage of each user divided by the user's fair share: 1 is exactly the share, 0 no
-    usage.
-
-    The mapping must not be changed.
-    """
-
-    by_user: Mapping[str, float]
-
-    def of(self, user: str) -> float:
-        """Return the relative usage of a user; ``AT_SHARE`` where the usage is unknown."""
-        return self.by_user.get(user, AT_SHARE)
-
-    @cached_property
-    def digest(self) -> str:
-        """Return a digest that is equal for equal usage."""
-        text = repr(sorted(self.by_user.items())).encode()
-        return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -113,7 +113,7 @@ class PolicyTable(Document):
     objective: Name = Field(
         "fastest",
         description="[what the chosen place is best at](policies.md): `fastest`, `earliest`, "
-        "`cheapest`, `least-energy`, `balanced`, `throughput-fair`, `deadline`, or "
+        "`cheapest`, `least-energy`, `balanced`, `deadline`, or "
         "one that [another package](extending.md) brings",
     )
     allow_prior: bool = Field(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.policies.codes import Ground
-from berth.policies.limits import Rights, UsedShares
+from berth.policies.limits import Rights
 from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 
@@ -319,9 +319,6 @@ class CandidateState:
     waits: Waits | None = None
     """Predicted queue waits by job size and run time; None: the wait is estimated from the number
     of pending jobs."""
-    used_shares: UsedShares | None = None
-    """Recent usage of each user relative to the fair share; None: every user counts as exactly at
-    the fair share."""
     closed: str | None = None
     """Why the queue takes no jobs, in the scheduler's word with its meaning; None: not reported."""
     default_memory: DefaultMemory | None = None

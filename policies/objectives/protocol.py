@@ -46,11 +46,9 @@ class JobEstimate(NamedTuple):
     prediction: Prediction
     """The grid point that the numbers come from, with energy, basis and bottleneck."""
     request: Request | None = None
-    """The request; only ``live`` objectives may read the user from it."""
+    """The request; its user is not to be read."""
     state: CandidateState | None = None
     """The candidate's present state; None: not known, or not read yet."""
-    now_s: float = 0.0
-    """Unix time of the decision, for ``live`` objectives; 0: not known."""
     work: float = 1.0
     """For an array: sum of the run times of all tasks divided by the longest; 1: a single job."""
     makespan: Makespan | None = None
@@ -82,7 +80,7 @@ class Objective(Protocol):
     class.
 
     Whether a candidate has a score may depend on the request, the site file and the prediction,
-    never on the state or the time.
+    never on the state, the user or the time.
     """
 
     name: ClassVar[str]
@@ -101,8 +99,6 @@ class Objective(Protocol):
     """Names of the weights of ``[policy.weights]`` that the score depends on."""
     waits: ClassVar[bool] = False
     """True: the score uses the expected wait, whatever the site's weight of waiting."""
-    live: ClassVar[bool] = False
-    """True: the score depends on the user or the time, so it is computed for every decision."""
     by_time: ClassVar[bool] = False
     """True: the score is a time, so that a faster place of which nothing is predicted may precede
     the best one in a job's list of queues, and one that may start the job sooner may follow it."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.policies.decide import Decider
-from berth.policies.objectives.throughput_fair import ThroughputFair
 from berth.policies.ranking import Assessments
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
@@ -66,8 +65,7 @@ class Decided:
         self._predictions = predictions
         self._trace = trace
         self._seen = SeenStates(
-            candidates, partition_of, trace, cluster, every_s=STATES_S, lookahead=lookahead,
-            shares=decider.objective.name == ThroughputFair.name,
+            candidates, partition_of, cluster, every_s=STATES_S, lookahead=lookahead,
         )  # fmt: skip
         self._will_do: Sequence[int] = ()
         self._requests = requests_of(trace) if requests is None else requests
@@ -108,7 +106,7 @@ class Decided:
         options = self._options(job, request, decision, decision.edit)
         if options:
             expected = decision.ranked[0].runtime_s
-            self._seen.placed(job, options[0], expected.mid if expected else 0.0, present.now_s)
+            self._seen.placed(options[0], expected.mid if expected else 0.0, present.now_s)
         return options
 
     def same_at(self, moment_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""A policy's view of the cluster during a replay: candidate states, expected waits, users' shares.
+"""A policy's view of the cluster during a replay: candidate states and expected waits.
 
 Expected waits come from a model of each queue: jobs start in order of arrival and end at their
 predicted ends. Each placed job is added to the model, which gives the wait of a new job by size.
@@ -13,16 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.policies.limits import UsedShares
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
-from berth.policies.replay.trace import Trace
 from berth.policies.values import Candidate, CandidateState
 from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Interval
-
-HALF_LIFE_S = 7 * 86_400.0
-"""Half-life in seconds of users' past usage in the computation of their shares."""
 
 
 class SeenStates:
@@ -32,30 +27,24 @@ class SeenStates:
         self,
         candidates: Sequence[Candidate],
         partition_of: Mapping[str, int],
-        trace: Trace,
         cluster: Cluster,
         *,
         every_s: float,
         lookahead: bool,
-        shares: bool,
     ) -> None:
         """Refresh the states once they are ``every_s`` seconds old.
 
-        ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission;
-        ``shares``: users' shares of past usage, also updated at each submission.
+        ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission.
         """
         self._candidates = [(candidate, partition_of[candidate.name]) for candidate in candidates]
-        self._every_s = 0.0 if lookahead or shares else every_s
+        self._every_s = 0.0 if lookahead else every_s
         self._read_s = -math.inf
         self._numbers: tuple[tuple[int, int, int, int | None], ...] = ()
         self._states: dict[str, CandidateState] = {}
-        self._trace = trace
         self._queues = {
             partition: Lookahead(_units(cluster, partition, gpus=candidate.is_gpu))
             for candidate, partition in (self._candidates if lookahead else ())
         }
-        self._held = np.zeros(max(len(trace.users), 1)) if shares else None
-        self._held_at_s = 0.0
 
     def same_at(self, moment_s: float) -> bool:
         """Return whether ``now`` would still return the same states at that moment."""
@@ -69,7 +58,7 @@ class SeenStates:
         self._read_s = present.now_s
         numbers = self._numbers_of(present)
         before, self._numbers = self._numbers, numbers
-        if self._queues or self._held is not None:
+        if self._queues:
             self._states = self._with_more(numbers, present.now_s)
         elif numbers != before:
             # A candidate whose numbers have not changed keeps the same object.
@@ -105,7 +94,6 @@ class SeenStates:
     def _with_more(
         self, numbers: Sequence[tuple[int, int, int, int | None]], now_s: float
     ) -> dict[str, CandidateState]:
-        shares = self._shares(now_s)
         return {
             candidate.name: CandidateState(
                 up=True,
@@ -114,7 +102,6 @@ class SeenStates:
                 pending_jobs=waiting,
                 as_of_s=math.inf,
                 usable_nodes=slices,
-                used_shares=shares,
                 waits=self._waits(partition, gpus if candidate.is_gpu else cores, waiting, now_s),
             )
             for (candidate, partition), (cores, gpus, waiting, slices) in zip(
@@ -122,15 +109,11 @@ class SeenStates:
             )
         }
 
-    def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
+    def placed(self, option: Option, expected_s: float, now_s: float) -> None:
         """Record that a job was sent to this option and is predicted to run ``expected_s``
         seconds."""
         if self._queues:
             self._queues[option.partition].placed(option.gpus or option.cores, expected_s, now_s)
-        if self._held is not None:
-            self._decay(now_s)
-            held = option.gpus or option.cores
-            self._held[int(self._trace.user[job])] += held * expected_s
 
     def _waits(self, partition: int, free: int, waiting: int, now_s: float) -> Waits | None:
         queue = self._queues.get(partition)
@@ -139,21 +122,6 @@ class SeenStates:
         if not waiting:
             queue.empty_queue(free, now_s)
         return queue.waits(now_s)
-
-    def _shares(self, now_s: float) -> UsedShares | None:
-        if self._held is None:
-            return None
-        self._decay(now_s)
-        mean = float(self._held.mean())
-        if mean <= 0:
-            return UsedShares({})
-        relative = (self._held / mean).tolist()
-        return UsedShares(dict(zip(self._trace.users, relative, strict=False)))
-
-    def _decay(self, now_s: float) -> None:
-        if self._held is not None:
-            self._held *= 0.5 ** (max(0.0, now_s - self._held_at_s) / HALF_LIFE_S)
-            self._held_at_s = now_s
 
 
 def _units(cluster: Cluster, partition: int, *, gpus: bool) -> int:

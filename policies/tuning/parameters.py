@@ -43,7 +43,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     parameter.name: parameter
     for parameter in (
         Parameter(
-            "objective", choices=("fastest", "earliest", "balanced", "throughput-fair"),
+            "objective", choices=("fastest", "earliest", "balanced"),
             why="what the chosen place is best at",
         ),
         Parameter(

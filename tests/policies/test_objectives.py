@@ -30,7 +30,6 @@ from policy_builders import (
 from berth.pilot.errors import UsageError
 from berth.policies.codes import Code
 from berth.policies.decide import Decider
-from berth.policies.limits import UsedShares
 from berth.policies.objectives import OBJECTIVES, JobEstimate, Objective, ScoreTerm
 from berth.policies.objectives.energy import PowerSource, energy_of
 from berth.policies.settings import PolicySettings, Weights
@@ -280,29 +279,6 @@ def test_no_sentence_shows_a_factor_that_only_orders_places(
             assert all(number < 1e4 for number in shown), reason
 
 
-def test_a_user_over_the_share_spares_the_scarce_place() -> None:
-    # One of 8 GPUs for 20 s, or 8 of 128 cores for 100 s.
-    def of(share: float) -> Decision:
-        used = UsedShares({"ada": share})
-        return decided(objective="throughput-fair", now=states(*BOTH, used_shares=used))
-
-    assert of(0.0).chosen == "gpu"
-    assert scores(of(0.0)) == pytest.approx({"gpu": 20.0, "cpu": 100.0})
-    assert scores(of(1.0)) == pytest.approx({"gpu": 20.0 / 8, "cpu": 100.0 / 16})
-    assert scores(of(50.0)) == pytest.approx({"gpu": 20.0 / 64, "cpu": 100.0 / 256})
-    assert of(2.0).chosen == "gpu"
-    scarce = (CPU, replace(GPU, nodes=1, gpus_per_node=1))
-    used = UsedShares({"ada": 2.0, "bob": 0.0})
-    now = states(*scarce, used_shares=used)
-    assert decided(objective="throughput-fair", candidates=scarce, now=now).chosen == "cpu"
-    bob = request(user="bob")
-    assert (
-        decided(objective="throughput-fair", candidates=scarce, now=now, asked=bob).chosen == "gpu"
-    )
-    assert used.of("eve") == 1.0
-    assert used.digest != UsedShares({"ada": 2.0}).digest
-
-
 positive = st.floats(1e-3, 1e6)
 
 
@@ -315,7 +291,7 @@ def estimates(draw: st.DrawFn) -> tuple[JobEstimate, JobEstimate]:
 
     def estimate(name: str, factors: list[float], pending: int) -> JobEstimate:
         mid = runtime * factors[0]
-        state = CandidateState(True, 0, 0, pending, NOW_S, used_shares=UsedShares({"ada": 0.7}))
+        state = CandidateState(True, 0, 0, pending, NOW_S)
         point = curve(name, 1.0).points[0]
         return JobEstimate(
             replace(CPU, name=name, power_per_core_w=power * factors[2]),

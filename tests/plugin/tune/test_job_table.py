@@ -313,6 +313,6 @@ def test_a_tune_from_the_command_line_to_the_report(tmp_path: Path) -> None:
     assert done.exit_code == 0, (done.output, done.exception)
     found = json.loads(done.stdout)
     assert found["recommended"]
-    assert found["values"]["objective"] in ("fastest", "earliest", "throughput-fair")
+    assert found["values"]["objective"] in ("fastest", "earliest")
     assert found["differences"][0]["high"] < 0
     assert "objective = " in (tmp_path / "tune" / "berth.diff").read_text()
