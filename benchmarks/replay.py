@@ -1,9 +1,9 @@
 """Jobs a second of the replay: schedulers on RICC, the Decider in the loop, synthetic jobs.
 
 ``python benchmarks/replay.py TRACE.swf.gz [--jobs N] [--synthetic 10000000]``. Bars: EASY at least
-30,000 jobs/s and at most 1 GB, conservative at least 5,000 jobs/s, the production Decider with 20
+30,000 jobs/s and at most 1 GB, the production Decider with 20
 places at least 12,000 jobs/s, on one core; compiling is not counted. Time grows at most as n log n
-with synthetic jobs. ``--only decider`` (easy, conservative, synthetic): that part alone.
+with synthetic jobs. ``--only decider`` (easy, synthetic): that part alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from berth.policies.values import Candidate
 CORES = 8_192
 PLACES, PROGRAMS = 20, 200
 _WEEK_S = 7 * 86_400.0
-PARTS = ("easy", "conservative", "decider", "synthetic")
+PARTS = ("easy", "decider", "synthetic")
 
 
 def ricc(file: Path, jobs: int) -> Trace:
@@ -130,20 +130,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("trace", type=Path)
     parser.add_argument("--jobs", type=int, default=250_000)
-    parser.add_argument("--conservative", type=int, default=250_000)
     parser.add_argument("--placed", type=int, default=30_000)
     parser.add_argument("--synthetic", type=int, default=1_000_000)
     parser.add_argument("--only", action="append", choices=PARTS, default=[])
     asked = parser.parse_args()
     parts = asked.only or PARTS
-    if "easy" in parts or "conservative" in parts:
-        trace = ricc(asked.trace, asked.jobs)
     if "easy" in parts:
+        trace = ricc(asked.trace, asked.jobs)
         timed("RICC, EASY", trace, Backfill.EASY)
         timed("RICC, FCFS", trace, Backfill.FCFS)
-    if "conservative" in parts:
-        first = trace.rows(np.arange(min(asked.conservative, len(trace))))
-        timed("RICC, conservative", first, Backfill.CONSERVATIVE)
     for objective in ("fastest", "earliest") if "decider" in parts else ():
         placed(asked.placed, objective)
     size = asked.synthetic if "synthetic" in parts else 0

@@ -24,10 +24,9 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "state", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
+    "state", "queues", "claims", "profile", "jobs", "passes", "loop",
 )  # fmt: skip
-_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
-           Backfill.REPLANNED: "replanned"}  # fmt: skip
+_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.REPLANNED: "replanned"}
 _OF_NODES = ("pass_nodes", "claim", "unclaim")
 
 _IDLE: dict[int, Any] = {
@@ -61,8 +60,6 @@ def kernel(backfill: Backfill, *, pooled: bool, compiled: bool | None = None) ->
         )
     left_out = set(_OF_NODES if pooled else ())
     left_out |= {name for mode, name in _PASSES.items() if not pooled or mode is not backfill}
-    if not pooled or backfill is not Backfill.CONSERVATIVE:
-        left_out.add("give_back")
     return _compiled(frozenset(left_out), allocates=not pooled)
 
 

@@ -123,7 +123,7 @@ def _with_used(state: State) -> State:
     return state._replace(
         **{
             name: np.ascontiguousarray(getattr(state, name)[..., :used])
-            for name in ("need", "extra", "seg_free", "hole_free")
+            for name in ("need", "extra", "seg_free")
         }
     )
 
@@ -147,8 +147,8 @@ def _running(state: State, held: Sequence[Ints]) -> State:
             begin = int(state.options[o, at.O_ALLOC_AT])
             state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
         start(state, o)
-    if held:  # the profiles do not contain these jobs yet
-        state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
+    if held:
+        state.parts[:, at.P_DIRTY] = 1
     return state
 
 

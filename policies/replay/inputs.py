@@ -29,9 +29,7 @@ LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
 )  # fmt: skip
 REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 """Reasons for refusing a job; the index is the number used in columns, 0: not refused."""
-_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
-_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
-_HOLES = 32
+_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.REPLANNED: 2}
 _SEGMENTS = 64
 _TRIED = 8
 
@@ -215,7 +213,7 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         held = options_table[:, at.O_UNITS]
         options_table[:, at.O_ALLOC_AT] = np.cumsum(held) - held
     claims = max(size + site_claims(cluster), 1)
-    wide = _SEGMENTS if pooled and settings.backfill in _PROFILED else 1
+    wide = _SEGMENTS if pooled and settings.backfill is Backfill.REPLANNED else 1
     events = _events(most, jobs, cluster)
     state = State(
         counters=np.zeros(at.COUNTERS, np.int64),
@@ -240,8 +238,6 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         times=np.zeros(claims + 1),
         seg_time=np.zeros((parts, wide)),
         seg_free=np.zeros((parts, wide, at.RESOURCES), np.int64),
-        hole_times=np.zeros((parts, _HOLES, at.HOLE_COLUMNS)),
-        hole_free=np.zeros((parts, _HOLES, at.RESOURCES), np.int64),
         heap_time=np.zeros(events),
         heap_code=np.zeros(events, np.int64),
         arrays=_arrays(trace),

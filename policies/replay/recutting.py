@@ -120,7 +120,7 @@ class Recutter:
         if now_s >= self._look_s:
             self._look_s += rules.every_s
             hopeless = not self._ready and not self._think(state, rules, now_s)
-        state.parts[0, [at.P_DIRTY, at.P_DELAYED]] = 1
+        state.parts[0, at.P_DIRTY] = 1
         look(state)
         over = state.counters[at.NEXT] >= len(state.jobs) and not state.counters[at.HEAP]
         if over and hopeless and not self._ready:

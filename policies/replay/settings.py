@@ -16,9 +16,6 @@ class Backfill(StrEnum):
     """No later job may: the first job that cannot start holds up all jobs behind it."""
     EASY = "easy"
     """Later jobs that do not delay the first waiting job (Lifka 1995)."""
-    CONSERVATIVE = "conservative"
-    """Later jobs that delay no job ahead of them (Mu'alem and Feitelson 2001): every waiting job
-    has a reservation, which moves to earlier times only."""
     REPLANNED = "replanned"
     """As in Slurm: at every event, jobs start in order until one cannot. Every ``backfill_s``
     seconds, all waiting jobs get new reservations in order, and those that can start now do.

@@ -66,7 +66,7 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
         return False
     end = begin + s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
     latest = end
-    if s.counters[at.BACKFILL] != 3 and s.spans[o, at.S_LIMIT] < np.inf:
+    if s.counters[at.BACKFILL] != 2 and s.spans[o, at.S_LIMIT] < np.inf:
         latest = begin + s.spans[o, at.S_LIMIT]
     k = s.nodes[u, at.N_HEAD]
     while k >= 0:
@@ -274,8 +274,6 @@ def put_tried(
     """
     for r in range(len(need)):
         tried[k, r] = need[r]
-        tried[k, at.R_HOLE + r] = 0
     tried[k, at.R_UNITS] = units
     spans[k, at.E_PLAN] = plan
     spans[k, at.E_LIMIT] = limit
-    spans[k, at.E_HOLE] = np.inf

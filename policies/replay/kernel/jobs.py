@@ -6,7 +6,6 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
-from berth.policies.replay.kernel.holes import give_back
 from berth.policies.replay.kernel.queues import (
     add_running,
     enqueue,
@@ -91,14 +90,6 @@ def start(s: State, o: int) -> None:
         for other in options_of(s.jobs, i):
             unlink(s, other)
             if other != o:
-                if s.counters[at.BACKFILL] == 2 and s.spans[other, at.S_RESERVED] < np.inf:
-                    give_back(
-                        s,
-                        s.options[other, at.O_PART],
-                        other,
-                        s.spans[other, at.S_RESERVED],
-                        s.spans[other, at.S_PLAN],
-                    )
                 s.parts[s.options[other, at.O_PART], at.P_DIRTY] = 1
         p = s.options[o, at.O_PART]
         for r in range(s.need.shape[1]):
@@ -124,14 +115,11 @@ def start(s: State, o: int) -> None:
 
 def free_units(s: State, o: int) -> None:
     """Free the nodes or the part of the pool that a running job holds."""
-    now = s.clock[at.NOW]
     remove_running(s, o)
     p = s.options[o, at.O_PART]
     if s.counters[at.POOLED]:
         for r in range(s.need.shape[1]):
             s.free[s.part_units[s.parts[p, at.P_AT]], r] += s.need[o, r]
-        if s.counters[at.BACKFILL] == 2 and s.spans[o, at.S_PLAN_END] > now:
-            give_back(s, p, o, now, s.spans[o, at.S_PLAN_END] - now)
     else:
         for k in claims_of(s.options, o):
             for r in range(s.need.shape[1]):
@@ -168,5 +156,4 @@ def exceed(s: State, o: int) -> None:
             s.claim_times[k, at.D_END] = longer
     if longer < s.spans[o, at.S_DUE]:
         push(s, longer, at.KINDS * o + at.EXCEEDED)
-    s.parts[queue_of(s, o), at.P_DELAYED] = 1
     s.parts[queue_of(s, o), at.P_DIRTY] = 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.jobs import exceed, finish, submit
-from berth.policies.replay.kernel.passes import conservative, easy, fcfs, pass_nodes, replanned
+from berth.policies.replay.kernel.passes import easy, fcfs, pass_nodes, replanned
 from berth.policies.replay.kernel.queues import pop
 from berth.policies.replay.kernel.state import State
 
@@ -18,7 +18,7 @@ def grows(s: State, q: int) -> bool:
     # Each job begins and ends a segment at its present reservation and at the one before this
     # pass; each job that ends before the next pass begins one more segment.
     most = 8 * (s.parts[q, at.P_WAITING] + s.parts[q, at.P_RUN_COUNT]) + 8
-    return bool(s.counters[at.BACKFILL] >= 2 and most > s.seg_time.shape[1])
+    return bool(s.counters[at.BACKFILL] == 2 and most > s.seg_time.shape[1])
 
 
 def pass_all(s: State) -> bool:
@@ -30,9 +30,8 @@ def pass_all(s: State) -> bool:
             if s.parts[q, at.P_HEAD] < 0:
                 s.parts[q, at.P_FRESH] = -1
                 s.part_values[q, at.V_WAKE] = np.inf
-                if s.counters[at.BACKFILL] != 2 or not s.counters[at.POOLED]:
-                    s.parts[q, at.P_DIRTY] = 0
-                    continue
+                s.parts[q, at.P_DIRTY] = 0
+                continue
             if not s.parts[q, at.P_DIRTY] and s.parts[q, at.P_FRESH] < 0:
                 continue
             again = True
@@ -44,8 +43,6 @@ def pass_all(s: State) -> bool:
                 easy(s, q)
             elif grows(s, q):
                 return False
-            elif s.counters[at.BACKFILL] == 2:
-                conservative(s, q)
             else:
                 replanned(s, q)
     return True

@@ -10,22 +10,8 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import choose, earliest, enough, forget, reserve, try_anew
-from berth.policies.replay.kernel.holes import (
-    find_earlier,
-    forget_old_holes,
-    move,
-    pass_over,
-    remember_it_stays,
-)
 from berth.policies.replay.kernel.jobs import start
-from berth.policies.replay.kernel.profile import (
-    advance,
-    find,
-    lacks,
-    profile_of,
-    rebuild,
-    take,
-)
+from berth.policies.replay.kernel.profile import find, lacks, profile_of, rebuild, take
 from berth.policies.replay.kernel.state import State, options_of, units_of
 
 
@@ -129,55 +115,6 @@ def fcfs(s: State, p: int) -> None:
     s.parts[p, at.P_FRESH] = -1
 
 
-def conservative(s: State, p: int) -> None:
-    """Make one pass of conservative backfill (Mu'alem and Feitelson 2001) over the partition's
-    queue.
-
-    Every waiting job has a reservation. A reservation is moved where it can begin earlier
-    (``holes``).
-    """
-    now = s.clock[at.NOW]
-    f = profile_of(s, p)
-    advance(f, now)
-    fresh = f.counts[at.P_FRESH]
-    again = f.counts[at.P_DIRTY]
-    f.counts[at.P_DIRTY] = 0
-    f.counts[at.P_FRESH] = -1
-    if f.counts[at.P_DELAYED]:
-        rebuild(s, p, now)
-        f.counts[at.P_DELAYED] = 0
-    f.counts[at.P_TRIED] = 0
-    if again:  # holes of this pass are kept for the next pass; the last row stays free for them
-        f.counts[at.P_HOLE_OLD] = min(f.counts[at.P_HOLE_COUNT], len(f.hole_times) - 1)
-    o = f.counts[at.P_HEAD] if again else fresh
-    values = s.part_values[p]
-    values[at.V_WAKE] = np.inf if again else values[at.V_WAKE]
-    o = pass_over(f, s.options, s.spans, s.need, values, o, now)
-    while o >= 0:
-        behind = s.options[o, at.O_AFTER_ME]
-        f.counts[at.P_PLACES] += 1
-        was = s.spans[o, at.S_RESERVED]
-        begin = was
-        if was == np.inf:
-            begin = find(f, s.need[o], now, s.spans[o, at.S_PLAN])
-            take(f, s.need[o], begin, begin + s.spans[o, at.S_PLAN], 1)
-            s.spans[o, at.S_RESERVED] = begin
-        elif was > now:
-            begin = find_earlier(s, f, o, now)
-            if begin == was:
-                remember_it_stays(s, f, o)
-            else:
-                move(s, f, o, begin)
-        s.options[o, at.O_PLACE] = f.counts[at.P_PLACES]
-        if begin <= now and fits(s, p, o):
-            start(s, o)
-        else:
-            values[at.V_WAKE] = min(values[at.V_WAKE], begin)
-        o = pass_over(f, s.options, s.spans, s.need, values, behind, now)
-    if again:
-        forget_old_holes(f)
-
-
 def replanned(s: State, p: int) -> None:
     """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
 
@@ -186,7 +123,6 @@ def replanned(s: State, p: int) -> None:
     """
     now = s.clock[at.NOW]
     s.parts[p, at.P_DIRTY] = 0
-    s.parts[p, at.P_DELAYED] = 0
     due = now >= s.part_values[p, at.V_BACKFILL]
     if due:
         s.part_values[p, at.V_BACKFILL] = now + s.clock[at.BACKFILL_EVERY]
@@ -202,10 +138,10 @@ def replanned(s: State, p: int) -> None:
         lasts = s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
         begin = find(f, s.need[o], now, lasts)
         if begin <= now and fits(s, p, o):
-            take(f, s.need[o], begin, begin + lasts, 1)
+            take(f, s.need[o], begin, begin + lasts)
             start(s, o)
         else:
-            take(f, s.need[o], begin, begin + lasts, 1)
+            take(f, s.need[o], begin, begin + lasts)
             begin = max(begin, s.part_values[p, at.V_BACKFILL])
             s.part_values[p, at.V_WAKE] = min(s.part_values[p, at.V_WAKE], begin)
         o = behind
@@ -256,7 +192,7 @@ def mode_now(s: State) -> int:
     setting.
     """
     mode = int(s.counters[at.BACKFILL])
-    if mode != 3:
+    if mode != 2:
         return mode
     s.parts[0, at.P_DIRTY] = 1
     if s.clock[at.NOW] < s.part_values[0, at.V_BACKFILL]:
@@ -278,13 +214,11 @@ def pass_nodes(s: State) -> None:
             s.parts[p, at.P_BLOCKED] = 0
         for u in range(len(s.nodes)):
             s.nodes[u, at.N_BLOCKED] = 0
-        if mode != 2 or s.parts[0, at.P_DELAYED]:
-            each = o
-            while each >= 0:
-                forget(s, s.options[each, at.O_JOB])
-                each = s.options[each, at.O_AFTER_ME]
+        each = o
+        while each >= 0:
+            forget(s, s.options[each, at.O_JOB])
+            each = s.options[each, at.O_AFTER_ME]
     s.parts[0, at.P_DIRTY] = 0
-    s.parts[0, at.P_DELAYED] = 0
     s.parts[0, at.P_FRESH] = -1
     try_anew(s)
     while o >= 0:
@@ -297,6 +231,6 @@ def pass_nodes(s: State) -> None:
             else:
                 reserve_earliest(s, i)
         o = behind
-    if s.counters[at.BACKFILL] == 3 and s.parts[0, at.P_HEAD] >= 0:
-        wake = s.part_values[0, at.V_WAKE] if mode == 3 else 0.0
+    if s.counters[at.BACKFILL] == 2 and s.parts[0, at.P_HEAD] >= 0:
+        wake = s.part_values[0, at.V_WAKE] if mode == 2 else 0.0
         s.part_values[0, at.V_WAKE] = max(wake, s.part_values[0, at.V_BACKFILL])

@@ -1,7 +1,7 @@
 """The free resources of a pool from now on, as segments of time beside running and reserved jobs.
 
-This is the *profile* of backfill schedulers (Mu'alem and Feitelson 2001), used by conservative and
-replanned backfill. Functions that are called for many jobs in one pass take the pool's arrays
+This is the *profile* of backfill schedulers (Mu'alem and Feitelson 2001), used by replanned
+backfill. Functions that are called for many jobs in one pass take the pool's arrays
 (``FreeProfile``), because passing the whole state takes compiled code 0.1 us.
 """
 
@@ -25,27 +25,11 @@ class FreeProfile(NamedTuple):
     """[segments] begin of each segment."""
     free: Ints
     """[segments][resources] free in the segment."""
-    hole_times: Floats
-    """[holes][H_]"""
-    hole_free: Ints
-    """[holes][resources]"""
-    tried: Ints
-    """[rows][R_]"""
-    tried_spans: Floats
-    """[rows][E_]"""
 
 
 def profile_of(s: State, p: int) -> FreeProfile:
     """Return the profile of partition ``p``'s pool."""
-    return FreeProfile(
-        s.parts[p],
-        s.seg_time[p],
-        s.seg_free[p],
-        s.hole_times[p],
-        s.hole_free[p],
-        s.tried[p],
-        s.tried_spans[p],
-    )
+    return FreeProfile(s.parts[p], s.seg_time[p], s.seg_free[p])
 
 
 def segment_from(f: FreeProfile, moment: float) -> int:
@@ -90,41 +74,15 @@ def cut(f: FreeProfile, moment: float) -> int:
     return int(low)
 
 
-def take(f: FreeProfile, need: Ints, begin: float, end: float, sign: int) -> None:
-    """Subtract a need from what is free in ``[begin, end)``; ``sign`` -1: add it back.
-
-    Adjacent segments that become equal are merged in the next pass (``advance``).
-    """
+def take(f: FreeProfile, need: Ints, begin: float, end: float) -> None:
+    """Subtract a need from what is free in ``[begin, end)``."""
     if not begin < end:
         return
     first = cut(f, begin)
     last = cut(f, end)
     for i in range(first, last):
         for r in range(len(need)):
-            f.free[i, r] -= sign * need[r]
-
-
-def advance(f: FreeProfile, now: float) -> None:
-    """Drop past segments, so that the first begins now, and merge adjacent segments that are
-    equal.
-    """
-    n = f.counts[at.P_SEG_COUNT]
-    first = 0
-    while first + 1 < n and f.time[first + 1] <= now:
-        first += 1
-    count = 0
-    for i in range(first, n):
-        equal = i > first
-        for r in range(f.free.shape[1]):
-            if equal and f.free[i, r] != f.free[count - 1, r]:
-                equal = False
-        if not equal:
-            f.time[count] = f.time[i]
-            for r in range(f.free.shape[1]):
-                f.free[count, r] = f.free[i, r]
-            count += 1
-    f.counts[at.P_SEG_COUNT] = count
-    f.time[0] = now
+            f.free[i, r] -= need[r]
 
 
 def find(f: FreeProfile, need: Ints, now: float, lasts: float) -> float:
@@ -149,13 +107,12 @@ def rebuild(s: State, p: int, now: float) -> None:
     f = profile_of(s, p)
     f.counts[at.P_SEG_COUNT] = 1
     f.time[0] = now
-    f.counts[at.P_HOLE_COUNT] = f.counts[at.P_HOLE_OLD] = 0
     u = s.part_units[f.counts[at.P_AT]]
     for r in range(s.need.shape[1]):
         f.free[0, r] = s.capacity[u, r]
     for place in running_of(s.parts, p):
         o = s.run_options[place]
-        take(f, s.need[o], now, s.spans[o, at.S_PLAN_END], 1)
+        take(f, s.need[o], now, s.spans[o, at.S_PLAN_END])
     o = f.counts[at.P_HEAD]
     while o >= 0:
         s.spans[o, at.S_RESERVED] = np.inf

@@ -19,7 +19,7 @@ NEXT: Final = 0
 HEAP: Final = 1
 """Number of events in the heap."""
 BACKFILL: Final = 2
-"""0: FCFS, 1: EASY, 2: conservative, 3: replanned."""
+"""0: FCFS, 1: EASY, 2: replanned."""
 POOLED: Final = 3
 PENDING: Final = 4
 """1: a pass over the waiting jobs is due, at ``PASS_AT``."""
@@ -92,9 +92,7 @@ O_BEFORE_ME: Final = 4
 O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
 """Index of the option's first claim."""
-O_PLACE: Final = 7
-"""Serial number (``P_PLACES``) of the last time that conservative backfill examined the option."""
-OPTION_COLUMNS: Final = 8
+OPTION_COLUMNS: Final = 7
 
 # Columns of ``spans`` (rows: options).
 S_RUN: Final = 0
@@ -115,23 +113,16 @@ P_FRESH: Final = 3
 """First option that was queued since the last pass; -1: none."""
 P_DIRTY: Final = 4
 """1: all waiting jobs must be examined, for example because a job ended."""
-P_DELAYED: Final = 5
-"""1: reservations must be recomputed, because a job exceeded its plan."""
-P_RUN_AT: Final = 6
-P_RUN_COUNT: Final = 7
-P_AT: Final = 8
+P_RUN_AT: Final = 5
+P_RUN_COUNT: Final = 6
+P_AT: Final = 7
 """Index of the partition's first unit in ``part_units``."""
-P_BLOCKED: Final = 9
+P_BLOCKED: Final = 8
 """1: a job further ahead waits for this partition's nodes (unused in pools)."""
-P_SEG_COUNT: Final = 10
-P_HOLE_COUNT: Final = 11
-P_TRIED: Final = 12
+P_SEG_COUNT: Final = 9
+P_TRIED: Final = 10
 """Number of valid rows of ``tried`` in this pass."""
-P_HOLE_OLD: Final = 13
-"""Number of the partition's holes that existed before this pass."""
-P_PLACES: Final = 14
-"""Number of examinations of options by conservative backfill up to now."""
-PART_COLUMNS: Final = 15
+PART_COLUMNS: Final = 11
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
@@ -161,25 +152,16 @@ D_END: Final = 1
 
 # Columns of ``tried`` (after the resources) and ``tried_spans``.
 R_UNITS: Final = RESOURCES
-R_HOLE: Final = RESOURCES + 1
-"""First of the resource columns with the most that is free in any hole that appeared since."""
-TRIED_COLUMNS: Final = 2 * RESOURCES + 1
+TRIED_COLUMNS: Final = RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
-E_HOLE: Final = 2
-"""Earliest begin of the holes that appeared since the row was written."""
-SPANS_TRIED: Final = 3
+SPANS_TRIED: Final = 2
 
-# Columns of ``arrays`` and ``hole_times``.
+# Columns of ``arrays``.
 A_LIMIT: Final = 0
 A_LIVE: Final = 1
 A_HEAD: Final = 2
 A_TAIL: Final = 3
-H_BEGIN: Final = 0
-H_END: Final = 1
-H_PLACE: Final = 2
-"""Options with a higher ``O_PLACE`` were examined after the hole appeared; infinite: none was."""
-HOLE_COLUMNS: Final = 3
 
 
 class State(NamedTuple):
@@ -222,18 +204,13 @@ class State(NamedTuple):
     """[partitions][rows][R_] need per node and number of nodes of options that found no room now.
     An option that needs at least as much for at least as long finds none either."""
     tried_spans: Floats
-    """[partitions][rows][E_] times of these options; 0: no room for any length. In pools, E_LIMIT
-    is the start of the job's reservation, which could not become earlier."""
+    """[partitions][rows][E_] times of these options; 0: no room for any length."""
     times: Floats
     """[claims + 1] work array for the moments at which a reservation may begin."""
     seg_time: Floats
     """[partitions][segments] begins of the segments in the pools' profiles."""
     seg_free: Ints
     """[partitions][segments][resources] free in the segment."""
-    hole_times: Floats
-    """[partitions][holes][H_]"""
-    hole_free: Ints
-    """[partitions][holes][resources]"""
     heap_time: Floats
     heap_code: Ints
     arrays: Ints

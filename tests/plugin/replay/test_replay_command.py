@@ -259,9 +259,9 @@ def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path:
 
 
 def test_a_line_for_each_replay_fits_a_terminal(trace: Path) -> None:
-    ways = [word for way in ("fcfs", "easy", "conservative") for word in ("--backfill", way)]
+    ways = [word for way in ("fcfs", "easy", "replanned") for word in ("--backfill", way)]
     lines = run(trace, "--cores", 4, *ways, "--brief").output.splitlines()
     header = next(n for n, line in enumerate(lines) if line.startswith("REPLAY"))
-    assert [line.split()[0] for line in lines[header + 1 :]] == ["fcfs", "easy", "conservative"]
+    assert [line.split()[0] for line in lines[header + 1 :]] == ["fcfs", "easy", "replanned"]
     assert max(map(len, lines[header:])) <= 80
     assert "without --brief" in failure("--live", "--brief").message

@@ -1,4 +1,4 @@
-"""Replays worked out by hand: who starts when under FCFS, EASY and conservative backfill."""
+"""Replays worked out by hand: who starts when under FCFS, EASY and replanned backfill."""
 
 from __future__ import annotations
 
@@ -66,9 +66,8 @@ AT_ONCE = jobs((0, 10, 3), (1, 10, 4), (1, 9, 1))
     [
         ("nobody passes a wide job", HOLE, [Backfill.FCFS], {}, [0, 10, 20, 20]),
         ("a short narrow job fills the hole before it",
-         HOLE, [Backfill.EASY, Backfill.CONSERVATIVE], {}, [0, 10, 2, 20]),
+         HOLE, [Backfill.EASY], {}, [0, 10, 2, 20]),
         ("EASY may delay the second waiting job", WIDE_LAST, [Backfill.EASY], {}, [0, 10, 23, 3]),
-        ("conservative does not", WIDE_LAST, [Backfill.CONSERVATIVE], {}, [0, 10, 20, 30]),
         ("one that ends early moves reservations forward", EARLY, ALL, {}, [0, 10, 20]),
         ("a job planned to take no time waits for room", NO_PLAN, ALL, {}, [0, 10, 15]),
         ("a pass at 0, the next backfill at 30",

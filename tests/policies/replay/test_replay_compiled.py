@@ -28,7 +28,7 @@ def trace_of_many(jobs: int, seed: int) -> Trace:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.REPLANNED])
 def test_compiled_and_uncompiled_replays_are_the_same(backfill: Backfill) -> None:
     """Some 25 s each the first time."""
     for seed, kill in ((1, True), (2, False)):

@@ -102,27 +102,6 @@ def test_overlapping_partitions_dependencies_and_arrays(
             assert i == j or not overlap
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_reservations_of_long_queues_are_those_of_a_plan_made_without_shortcuts(seed: int) -> None:
-    """Nodes keep every claim and look at all of them; pools look near the room that appeared."""
-    rng = np.random.default_rng(seed)
-    jobs = 100
-    run = np.ceil(rng.lognormal(4.0, 1.5, jobs))
-    cores = np.minimum(2 ** rng.integers(0, 5, jobs), 16)
-    gap = float((run * cores).mean()) / 16 * 0.6
-    trace = trace_of(
-        np.cumsum(np.ceil(rng.exponential(gap, jobs))), run, cores,
-        limit_s=np.ceil(run * rng.uniform(0.9, 6.0, jobs)), queues=("all",),
-    )  # fmt: skip
-    how = Settings(Backfill.CONSERVATIVE, compiled=False)
-    pooled = replay(trace, one_pool(16), how)
-    nodes = replay(trace, replace(one_pool(16), pooled=False), how)
-    waits = np.sort(pooled.start_s - trace.submit_s)
-    assert float(waits[jobs // 2]) > float(np.median(run)), "most of them wait for long"
-    assert nodes.start_s.tolist() == pooled.start_s.tolist()
-    assert problems(pooled) == []
-
-
 @pytest.mark.parametrize("column", ["start_s", "end_s"])
 def test_the_validator_notices_what_is_wrong(column: str) -> None:
     trace = trace_from([(0, 10, 10, 8, 0), (1, 10, 10, 8, 0), (1, 5, 5, 4, 0)])

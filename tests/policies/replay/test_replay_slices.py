@@ -114,7 +114,7 @@ JOB = st.tuples(st.integers(0, 20), st.integers(0, 60), st.sampled_from(QUEUES))
 
 @given(
     st.lists(JOB, min_size=1, max_size=20),
-    st.sampled_from([Backfill.FCFS, Backfill.EASY, Backfill.CONSERVATIVE]),
+    st.sampled_from(list(Backfill)),
     st.sampled_from([0.0, 30.0]),
     st.integers(1, 2),
 )
