@@ -77,7 +77,7 @@ def test_random_jobs_do_what_they_do_without_berth(
     moved = [verdict for verdict in ran if verdict.placed.was_edited]
     print(f"{len(ran)} succeed as written, {len(moved)} moved")
     assert len(ran) >= PAIRS * 0.8
-    assert len(moved) >= len(ran) / 2
+    assert len(moved) >= len(ran) / 3
 
 
 def test_case_names_and_catalogue() -> None:

@@ -58,13 +58,3 @@ def test_it_imports_neither_the_decider_nor_the_other_database(
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
-
-
-def test_names_of_the_room_of_policies_are_still_there() -> None:
-    program = (
-        "import sys, berth.policies as p\n"
-        "assert 'berth.policies.decide' not in sys.modules\n"
-        "print({getattr(p, n).__module__.split('.')[1] for n in p.__all__ if n != 'OBJECTIVES'})\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "{'policies'}\n", done.stderr

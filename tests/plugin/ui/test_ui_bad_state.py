@@ -135,16 +135,28 @@ def test_a_file_needs_no_store_and_one_that_comes_back_is_read(
 def test_a_store_with_nothing_in_it_and_none_are_shown_as_such(
     asking: Asking, store_file: Path
 ) -> None:
-    """A store without anything in it, a file of no bytes, and no file at all."""
-    said = {"/jobs": "None.", "/site": "Nothing", **GOES_ON}
+    """A store without anything in it; a file of no bytes, and no file at all, which are no stores
+    and stay as they are."""
     client = asking()
-    for made in (lambda: Store.open(str(store_file)).close(), store_file.touch, lambda: None):
+
+    def empty() -> None:
         for part in store_file.parent.glob("store.db*"):
             part.unlink()
-        made()
-        for view, words in said.items():
+
+    empty()
+    Store.open(str(store_file)).close()
+    for view, words in {"/jobs": "None.", "/site": "Nothing", **GOES_ON}.items():
+        assert words in page(client, view), view
+    assert "there is no workload 'app'" in page(client, "/predict?workload=app")
+    for is_there in (True, False):
+        empty()
+        if is_there:
+            store_file.touch()
+        for view, words in GOES_ON.items():
             assert words in page(client, view), view
-        assert "there is no workload 'app'" in page(client, "/predict?workload=app")
+        assert "berth site store upgrade" in page(client, "/jobs")
+        assert store_file.exists() == is_there
+        assert not is_there or store_file.stat().st_size == 0
 
 
 def test_a_site_file_that_breaks_goes_and_heals_is_followed_by_each_view(
