@@ -173,7 +173,7 @@ def _add(
             instruction_sets=sets,
             architecture=smallest.architecture,
             remarks=(*remarks, *more),
-            role=role_of(queue, site.facts.queues.values()),
+            role=role_of(queue, site.facts),
         )
     )
 

@@ -6,10 +6,9 @@ Names are those of the public documentation of some thirty sites; an administrat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from enum import StrEnum
 
-from berth.plugin.scheduler.facts import QueueFacts
+from berth.plugin.scheduler.facts import ClusterFacts, QueueFacts
 
 
 class Role(StrEnum):
@@ -35,14 +34,15 @@ _ANYWHERE = (
 )  # fmt: skip
 """Words that also tell the role inside another (``gpudebug``)."""
 SHORT_S = 2 * 3600.0
-"""Longest time limit of a partition that is for trying things out, where others allow ten times as
-much."""
+"""Longest time limit of a partition that is for trying things out, where others of its nodes' allow
+ten times as much."""
 
 
-def role_of(queue: QueueFacts, queues: Iterable[QueueFacts]) -> tuple[Role, str] | None:
+def role_of(queue: QueueFacts, facts: ClusterFacts) -> tuple[Role, str] | None:
     """Return what the queue is for and why that is assumed; None: it is for all jobs.
 
-    ``queues``: all queues of the cluster. A default queue is for all jobs, whatever its name.
+    A default queue is for all jobs, whatever its name. Its time limit alone tells only of a queue
+    all of whose nodes another queue has for longer.
     """
     if queue.is_default:
         return None
@@ -53,7 +53,11 @@ def role_of(queue: QueueFacts, queues: Iterable[QueueFacts]) -> tuple[Role, str]
     if role is not None:
         return role, "by its name"
     limit_s = queue.max_time_s
-    longest_s = max((q.max_time_s or float("inf") for q in queues), default=0.0)
-    if limit_s is not None and limit_s <= SHORT_S and longest_s >= 10 * limit_s:
+    if limit_s is None or limit_s > SHORT_S:
+        return None
+    longer = {
+        q.name for q in facts.queues.values() if (q.max_time_s or float("inf")) >= 10 * limit_s
+    }
+    if all(longer & set(node.queues) for node in facts.nodes if queue.name in node.queues):
         return Role.DEBUG, f"its jobs run for at most {limit_s / 60:g} minutes"
     return None

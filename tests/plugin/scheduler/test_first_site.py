@@ -45,15 +45,17 @@ def test_the_auto_partition_is_no_candidate() -> None:
 
 
 def test_partitions_for_debugging_and_large_memory_wait_for_a_check(tmp_path: Path) -> None:
-    names = ("batch", "debug", "gpudebug", "himem", "preempt", "short", "testbed-old")
-    facts = cluster(*(node(name, queues=(name,)) for name in names), queues=names)
+    names = ("batch", "debug", "gpudebug", "himem", "old", "preempt", "short", "testbed-old")
+    shared = {"short": ("short", "batch")}
+    facts = cluster(*(node(name, queues=shared.get(name, (name,))) for name in names), queues=names)
     queues = dict(facts.queues)
-    queues["short"] = replace(queues["short"], max_time_s=1800.0)
+    for name in ("short", "old"):  # none but `old` has its nodes
+        queues[name] = replace(queues[name], max_time_s=1800.0)
     queues["batch"] = replace(queues["batch"], max_time_s=86_400.0)
     site = first_site(replace(facts, queues=queues), KNOWN, Slurm())
     text = toml_text(site, name="x")
     offered = {place["partition"] for place in tomllib.loads(text)["candidates"]}
-    assert offered == {"batch", "testbed-old"}
+    assert offered == {"batch", "old", "testbed-old"}
     assert "# CHECK: gpudebug seems to be for debugging (by its name)" in text
     assert "# CHECK: short seems to be for debugging (its jobs run for at most 30 minutes)" in text
     assert site.reference_queue == "batch"
