@@ -74,6 +74,7 @@ def _cores_by_name() -> Mapping[str, Microarchitecture]:
     return {simplified_model(core.name): core for core in cores().values()}
 
 
+@lru_cache(maxsize=1024)
 def find_processor(name: str) -> Processor | None:
     """Return the processor model with this name, as ``/proc/cpuinfo`` or a person writes it; None:
     the catalogue has no such model."""
