@@ -382,7 +382,7 @@ class Decider:
             self._states_digest,
             "" if forecast is None else forecast.content_digest,
             digest.of_request(request),
-            f"{stale}",
+            str(stale),
         )
 
     def _decision(

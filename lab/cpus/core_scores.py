@@ -49,14 +49,14 @@ GAINS = Path(__file__).with_name("core_gains.csv")
 PARTS = 2
 """Integer and floating-point programs."""
 MEASURED_DEVIATION = (0.06, 0.09)
-"""Of a measured model from its core at its clock: caches and memory differ between models."""
+"""A measured model differs so much from its core at its clock: in caches and memory."""
 LIST_DEVIATION = (0.10, 0.13)
-"""Of a core's median in the list."""
+"""The standard error of a core's median in the list is this."""
 GAIN_SHARED = (1.0, 1.5)
 """Factor on a gain's own error: vendors speak of integer programs."""
 TREND_DEVIATION = 0.4
 LOOSE_DEVIATION = 2.0
-"""Of the trend where anything else is known of a core: narrow cores are far below it."""
+"""The trend has this error where anything else is known of a core: narrow ones are far below."""
 FEWEST_IN_LIST = 3
 """Models of a core in the list below which its median is not used."""
 

@@ -30,7 +30,6 @@ from berth.plugin.daemon.record import Answered, Identifiers
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import AnswerStats, Breakers
 from berth.plugin.daemon.verdicts import (
-    CHANGED,
     MEMORY_EDITS,
     TELLS_USERS,
     Arm,
@@ -46,6 +45,7 @@ from berth.plugin.daemon.verdicts import (
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
+from berth.plugin.store.records import CHANGED
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import resolved
 from berth.policies.codes import BY_FIT, Code

@@ -17,6 +17,7 @@ from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.site.candidates import is_padding
 from berth.plugin.site.document import Show
 from berth.plugin.site.programs import manager_that_asks_by_queue
+from berth.plugin.store.records import CHANGED
 from berth.plugin.workloads.names import may_use
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
@@ -88,10 +89,6 @@ _PINNED_SHAPE = Kept(
 MEMORY_EDITS = frozenset(("memory_mib_per_node", "memory_mib_per_cpu"))
 _LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
 _SHAPE = _LAYOUT | MEMORY_EDITS
-
-
-CHANGED = "changed"
-"""The arm of jobs that get what Berth chose; the names of others are those of ``Control``."""
 
 
 class Arm(NamedTuple):
@@ -213,14 +210,14 @@ def as_control(verdict: SubmitVerdict, arm: Arm, as_list: SubmitVerdict | None) 
     ``as_list``: the verdict on it as a job of an unknown program; without changes or None, the job
     is left as written.
     """
-    what = "is left as written"
+    treatment = "is left as written"
     if as_list is not None and as_list.changes:
-        what = "gets the plain list of partitions"
+        treatment = "gets the plain list of partitions"
     else:
         as_list, arm = verdict, arm._replace(name=Control.WRITTEN.value)
     reason = (
-        f"This job {what}: {100 * arm.share:.3g} % of the jobs that Berth would change, drawn at "
-        f"random, show what its choices are worth. Otherwise: {verdict.reason}"
+        f"This job {treatment}: {100 * arm.share:.3g} % of the jobs that Berth would change, drawn "
+        f"at random, show what its choices are worth. Otherwise: {verdict.reason}"
     )
     return replace(as_list, code=Code.CONTROL, reason=reason, arm=arm)
 

@@ -69,7 +69,7 @@ class FirstCandidate:
     architecture: str = "x86_64"
     remarks: tuple[str, ...] = ()
     role: tuple[Role, str] | None = None
-    """What the queue is for, and why that is assumed; None: it is for all jobs."""
+    """Says what the queue is for, and why that is assumed; None: it is for all jobs."""
 
 
 @dataclass(slots=True)

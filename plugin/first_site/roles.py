@@ -12,7 +12,7 @@ from berth.plugin.scheduler.facts import ClusterFacts, QueueFacts
 
 
 class Role(StrEnum):
-    """What a partition is for, unless it is for all jobs."""
+    """Says what a partition is for, unless it is for all jobs."""
 
     DEBUG = "debugging"
     INTERACTIVE = "interactive work"

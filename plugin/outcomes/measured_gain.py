@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from berth.plugin.store.records import DecisionArm, RunSums
+from berth.plugin.store.records import CHANGED, DecisionArm, RunSums
 from berth.policies.codes import PLACES, Code
 from berth.policies.objectives.time_and_cost import price_per_hour
 from berth.policies.settings import Control
@@ -72,7 +72,7 @@ class MeasuredGain:
     quantity: str
     """``time``, ``cost`` or ``energy``."""
     control: str
-    """What control jobs got: ``written`` or ``list`` (``policy.control``)."""
+    """Says what control jobs got: ``written`` or ``list`` (``policy.control``)."""
     program: str | None
     """None: all programs."""
     jobs: int
@@ -91,7 +91,8 @@ class MeasuredGain:
     ratio_interval: tuple[float, float] | None
     """The 95 % interval; None: too few jobs."""
     saved: float | None
-    """What the changed jobs would have taken as control jobs, less ``total``; negative: a loss."""
+    """Is what the changed jobs would have taken as control jobs, less ``total``; negative: a
+    loss."""
     saved_interval: tuple[float, float] | None
     days: float
     """Days from the first to the last end of a job."""
@@ -140,7 +141,7 @@ def measured_gains(
         ends_s.append(outcome.end_s or 0.0)
         for quantity, value in _values(outcome, by_name.get(outcome.candidate or "")):
             job = ComparedJob(
-                stratum, outcome.user, outcome.decision or "", arm != "changed",
+                stratum, outcome.user, outcome.decision or "", arm != CHANGED,
                 outcome.state == "completed", value,
             )  # fmt: skip
             jobs[quantity, control].append(job)
@@ -164,14 +165,14 @@ def measured_gains(
 def _arm(decision: DecisionArm) -> str | None:
     """Return the arm of a decision; None: it was in no experiment.
 
-    Decisions of before arms were recorded are told by their code.
+    Decisions from before arms were recorded are recognised by their code.
     """
     if decision.arm is not None:
         return decision.arm
     if decision.code == Code.CONTROL:
         return Control.WRITTEN.value
     is_placed = decision.action == "edit" and decision.code in PLACES
-    return "changed" if is_placed and decision.version is None else None
+    return CHANGED if is_placed and decision.version is None else None
 
 
 def _period(decision: DecisionArm) -> tuple[str, str]:
@@ -203,7 +204,7 @@ def sample_ratio_mismatch(decisions: Iterable[DecisionArm]) -> str | None:
     periods: dict[float, list[int]] = defaultdict(lambda: [0, 0])
     for decision in decisions:
         if decision.share is not None and decision.arm is not None:
-            periods[decision.share][decision.arm != "changed"] += 1
+            periods[decision.share][decision.arm != CHANGED] += 1
     groups = [[(share, *counts)] for share, counts in periods.items()]
     groups.append([group[0] for group in groups])  # together: a small lack in each period
     for group in groups:

@@ -42,7 +42,7 @@ _TITLES = {"time": "time to end", "cost": "cost", "energy": "energy"}
 
 
 _CONTROL = {"written": "jobs left as written", "list": "jobs with the plain list of partitions"}
-"""What control jobs are, in words."""
+"""Says in words what control jobs are."""
 
 
 def _of(gain: MeasuredGain) -> str:

@@ -170,6 +170,10 @@ class DecisionInputs(NamedTuple):
     ranked: str
 
 
+CHANGED = "changed"
+"""The arm of jobs that get what Berth chose; the names of others are those of ``Control``."""
+
+
 class DecisionArm(NamedTuple):
     """The columns of a ``DecisionRecord`` by which its jobs are compared with control jobs."""
 

@@ -23,7 +23,7 @@ from berth.plugin.installed_site import Installation
 from berth.plugin.replay.queue_replay import Live, live_replays
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.known_job import KnownJob, decision_of_job, known_job
-from berth.plugin.report.of_decision import decided, decided_one, listed_jobs
+from berth.plugin.report.of_decision import DecidedJob, decided, decided_one, listed_jobs
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report
@@ -66,16 +66,18 @@ def _asked_for() -> dict[str, str]:
     return {key: request.args.get(key, "").strip() for key in _FILTERS}
 
 
+def _listed(
+    store: Store | RemoteStore, records: Sequence[DecisionRecord], live: Mapping[str, PresentJob]
+) -> list[DecidedJob]:
+    return [replace(each, now=live.get(each.record.id)) for each in decided(store, records)]
+
+
 @view.route("/jobs.csv")
 def as_csv() -> Response:
     """Return the newest jobs that the filters let through as CSV, at most ``MOST_CSV``."""
     page = context()
     store = page.a_store()
-    live = _live_jobs(page)[0]
-    shown = [
-        replace(each, now=live.get(each.record.id))
-        for each in decided(store, _page(page, store, _asked_for(), MOST_CSV))
-    ]
+    shown = _listed(store, _page(page, store, _asked_for(), MOST_CSV), _live_jobs(page)[0])
     return Response(table_csv(listed_jobs(shown, links=())), mimetype="text/csv",
                     headers={"Content-Disposition": "attachment; filename=jobs.csv"})  # fmt: skip
 
@@ -95,9 +97,7 @@ def jobs() -> str:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
         live, states = _live_jobs(page)
-        shown = [
-            replace(each, now=live.get(each.record.id)) for each in decided(store, records[:PAGE])
-        ]
+        shown = _listed(store, records[:PAGE], live)
         links = [url_for("jobs.one", decision=one.record.id) for one in shown]
         table = listed_jobs(shown, links=links)
     except BerthError as error:

@@ -96,7 +96,7 @@ class Forecast:
     allocates."""
     least_cores: int = 1
     """Fewest cores that the workload is known to run with: a program may refuse fewer than the
-    threads that it was told to start."""
+    threads that it was asked to start."""
     fails_on: Mapping[str, str] = field(default_factory=dict)
     """Platforms where the workload's jobs failed and no other reason is known, each with a sentence
     that says so."""

@@ -137,11 +137,10 @@ def replanned(s: State, p: int) -> None:
         behind = s.options[o, at.O_AFTER_ME]
         lasts = s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
         begin = find(f, s.need[o], now, lasts)
+        take(f, s.need[o], begin, begin + lasts)
         if begin <= now and fits(s, p, o):
-            take(f, s.need[o], begin, begin + lasts)
             start(s, o)
         else:
-            take(f, s.need[o], begin, begin + lasts)
             begin = max(begin, s.part_values[p, at.V_BACKFILL])
             s.part_values[p, at.V_WAKE] = min(s.part_values[p, at.V_WAKE], begin)
         o = behind

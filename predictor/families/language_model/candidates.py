@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.residual import Integers
+from berth.predictor.families.language_model.residual import TIES, Integers
 from berth.predictor.hardware.unit import Unit, unit_named
 
 
@@ -91,7 +92,11 @@ def decide(errors: Mapping[ServingRule, RuleErrors]) -> ServingRule:
     return best
 
 
-@dataclass(frozen=True, slots=True)
+_UNLIKE = {"framework": 100.0, "model": 30.0, "bits": 10.0}
+"""How far a row is where one of its ``TIES`` differs, the weightiest first."""
+
+
+@dataclass(frozen=True)
 class MeasuredRows:
     """The measured rows of one head that the plain rules need."""
 
@@ -103,7 +108,7 @@ class MeasuredRows:
     log_roofs: Floats
     """Log of the least seconds that the hardware allows for each row."""
 
-    @property
+    @cached_property
     def factor(self) -> float:
         """Return the log factor from the roofline to the measured time, the middle of all rows."""
         return float(np.median(self.log_seconds - self.log_roofs))
@@ -112,17 +117,21 @@ class MeasuredRows:
         """Return the measured row that is nearest to each case, [cases]: of the same framework,
         model and precision as far as possible, on the most similar device, at the most similar
         load. ``devices``: the cases' accelerators or slices."""
-        rates = {code: _log_rates(unit_named(name)) for code, name in enumerate(self.accelerators)}
-        of_rows = np.array([rates[code] for code in self.ties[:, 0].tolist()])
         chosen = []
         for device, tied, numbered in zip(devices, ties, numbers, strict=True):
             apart = sum(
-                weight * (self.ties[:, column] != tied[column])
-                for weight, column in ((100.0, 1), (30.0, 2), (10.0, 6))
+                weight * (self.ties[:, TIES.index(tie)] != tied[TIES.index(tie)])
+                for tie, weight in _UNLIKE.items()
             )
-            apart = apart + 3.0 * np.abs(of_rows - _log_rates(device)).sum(axis=1)
+            apart = apart + 3.0 * np.abs(self._log_rates - _log_rates(device)).sum(axis=1)
             chosen.append(int(np.argmin(apart + np.abs(self.numbers - numbered).sum(axis=1))))
         return np.array(chosen, dtype=np.int64)
+
+    @cached_property
+    def _log_rates(self) -> Floats:
+        """Return the log of bandwidth and peak of each row's device, [rows, 2]."""
+        rates = [_log_rates(unit_named(name)) for name in self.accelerators]
+        return np.array(rates)[self.ties[:, 0]]
 
     def plain(
         self, devices: Sequence[Unit], ties: Integers, numbers: Floats, log_roofs: Floats
