@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from berth.pilot.errors import BerthError
 from berth.pilot.version import VERSION
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.daemon.client import ask
 from berth.plugin.findings import (
     LOOK,
     READ,
@@ -45,10 +46,11 @@ _DENIED = re.compile(r'avc:\s+denied|apparmor="DENIED"')
 _LONGEST = 200
 
 
-def check_daemon(site: Site) -> Findings:
-    """Check the daemon's answer, its version, the age of its cluster state, and its own
-    problems."""
-    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+def check_daemon(site: Site, answer: Mapping[str, Any] | BerthError) -> Findings:
+    """Check the daemon's answer to ``stats``, its version, the age of its cluster state, and its
+    own problems. Raises the error that came instead of an answer."""
+    if isinstance(answer, BerthError):
+        raise answer
     yield ok(
         "daemon",
         f"answers at {site.daemon.socket}, mode {answer['mode']}, {answer['forecasts']} forecasts",

@@ -64,8 +64,9 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
             raise SchedulerError(f"{scheduler().title} does not answer: {why}", hint=_SILENT)
         return scheduler()
 
+    answer = cache(lambda: _asked(site))
     checks: list[tuple[str, Callable[[], Findings]]] = [
-        ("site file", lambda: _site(site)),
+        ("site file", lambda: _site(site, answer())),
         ("site file", lambda: check_rights(site)),
         ("settings", lambda: check_settings(site)),
         ("paths", lambda: check_paths(site)),
@@ -76,7 +77,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("stale state", lambda: check_left_behind(site)),
         ("learning", lambda: check_learning(site, newest)),
         ("usage", lambda: check_usage(site)),
-        ("daemon", lambda: check_daemon(site)),
+        ("daemon", lambda: check_daemon(site, answer())),
         ("socket", lambda: check_socket(site)),
         ("users", lambda: check_users(site)),
         ("scheduler", lambda: check_cluster(site, awake())),
@@ -128,25 +129,25 @@ def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
         yield fail(check, text, "correct its rights, or run berth site doctor as root")
 
 
-def _site(site: Site) -> Findings:
+def _asked(site: Site) -> dict[str, Any] | BerthError:
+    """Return the daemon's answer, or why there is none."""
+    try:
+        return ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    except BerthError as error:
+        return error
+
+
+def _site(site: Site, answer: dict[str, Any] | BerthError) -> Findings:
     text = f"{site.source}: {len(site.candidates)} candidates, mode {site.mode.value}"
     if site.candidates:
         yield ok("site file", text)
     else:
         yield fail("site file", text, "describe places in [[candidates]]")
     uids_of(site)
-    try:
-        stats = ask(site.daemon.socket, {"v": 1, "op": "stats"})
-    except BerthError:  # the daemon's own check says why
-        stats = None
-    now = changes_now(site, stats)
+    now = changes_now(site, None if isinstance(answer, BerthError) else answer)
     if now.advice is None or now.is_silent:
         yield ok("changes", now.sentence)
     else:
         yield warn("changes", now.sentence, now.advice)
     if site.auto_queue is None:
-        yield warn(
-            "auto queue",
-            "there is no partition or queue by which users ask Berth to choose",
-            "make one and name it: site.auto_partition",
-        )
+        yield ok("auto queue", "there is none: jobs are placed that name no partition or queue")

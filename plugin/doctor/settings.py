@@ -257,7 +257,7 @@ def check_paths(site: Site) -> Findings:
         yield fail(
             "socket",
             f"daemon.socket and daemon.user_socket are both {daemon.socket}",
-            "leave out daemon.user_socket",
+            "give each a path of its own, as berth.sock and berth-users.sock",
         )
     yield from _switch(daemon.kill_switch)
     if daemon.store.startswith("~"):

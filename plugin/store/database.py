@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,9 +31,11 @@ from berth.pilot.errors import StoreError, ToolMissing, UsageError
 
 BUSY_TIMEOUT_S = 5.0
 CHECKED_BYTES = 64 * 1024 * 1024
-"""Larger SQLite files are not checked for damage when opened; ``site doctor`` checks part
-of them.
+"""Larger SQLite files are not checked for damage at the start of the daemon; ``site doctor`` checks
+part of them. Checking so many takes a second.
 """
+READ_CHECKED_BYTES = 16 * 1024 * 1024
+"""Larger SQLite files are not checked by those who only read, who are people that wait."""
 _GROWING = frozenset(("decisions", "rankings", "runs"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
@@ -134,11 +137,16 @@ class Database:
     @property
     def is_large(self) -> bool:
         """Return whether the file exceeds ``CHECKED_BYTES``, too large to be checked in full."""
-        return self.path is not None and self.path.stat().st_size > CHECKED_BYTES
+        return self.exceeds(CHECKED_BYTES)
+
+    def exceeds(self, most_bytes: int) -> bool:
+        """Return whether the database is a file of more than ``most_bytes``."""
+        return self.path is not None and self.path.stat().st_size > most_bytes
 
     def integrity_problem(self) -> str | None:
         """Return the first damage that SQLite finds in its file; None: intact, or not SQLite.
 
+        That includes rows whose values are not those of their checksum (``migrations.checksums``).
         In a large file only tables that do not grow with every job are checked, since SQLite takes
         5 s to check 1 GB.
         """
@@ -151,7 +159,7 @@ class Database:
                 names = connection.exec_driver_sql(query).scalars().all()
                 parts = [f"'{name}'" for name in names if name not in _GROWING]
             for part in parts:
-                verdict = connection.exec_driver_sql(f"PRAGMA quick_check({part})").scalar()
+                verdict = connection.exec_driver_sql(f"PRAGMA integrity_check({part})").scalar()
                 if verdict != "ok":
                     return str(verdict)
         return None
@@ -191,7 +199,7 @@ _SENTENCES = (
     ),
     *(
         (sign, "the store is damaged", _RESTORE)
-        for sign in ("malformed", "could not decode to utf-8", "corrupt")
+        for sign in ("malformed", "could not decode to utf-8", "corrupt", "user-defined function")
     ),
     (
         "file is not a database",
@@ -286,6 +294,7 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
         # We begin transactions ourselves, because the driver would run DDL and reads outside of
         # them.
         connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
+        add_checksum(connection)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
         return connection
@@ -298,6 +307,15 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def add_checksum(connection: sqlite3.Connection) -> None:
+    """Give a connection the function that the indexes of checksums need."""
+    connection.create_function("berth_checksum", -1, _checksum, deterministic=True)
+
+
+def _checksum(*values: object) -> int:
+    return zlib.crc32(repr(values).encode())
 
 
 def _postgresql_engine(url: URL, busy_timeout_s: float) -> Engine:

@@ -14,7 +14,11 @@ from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
-from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
+from berth.plugin.store.database import (
+    BUSY_TIMEOUT_S,
+    READ_CHECKED_BYTES,
+    Database,
+)
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.needs import MemoryNeeds, Nodes, memory_needs
@@ -96,7 +100,9 @@ class Store:
                     hint="run: berth site store upgrade",
                 )
             upgrade(database)
-        if check and not database.is_large and (problem := database.integrity_problem()):
+        is_waited_for = not create and database.exceeds(READ_CHECKED_BYTES)
+        is_checked = check and not database.is_large and not is_waited_for
+        if is_checked and (problem := database.integrity_problem()):
             raise StoreError(
                 f"{database.name}: the store is damaged: {problem}",
                 hint="move the file away and restore a backup",

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from berth.plugin.store import Store
-from berth.plugin.store.database import Database
+from berth.plugin.store.database import Database, add_checksum
 
 
 @cache
@@ -28,6 +28,7 @@ def open_store(url: str) -> Store:
         Database(path).create_file()  # for its owner and group only
         path.write_bytes(_file())
         with closing(sqlite3.connect(path)) as connection, connection:
+            add_checksum(connection)
             change = "UPDATE counters SET value = ? WHERE name = 'identity'"
             assert connection.execute(change, (secrets.randbits(62),)).rowcount == 1
     return Store.open(url)

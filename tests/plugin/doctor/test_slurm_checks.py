@@ -72,19 +72,8 @@ def test_a_sound_configuration_has_no_findings(check: Check) -> None:
 @pytest.mark.parametrize(
     ("changed", "status", "says"),
     [
-        ({"JobSubmitPlugins": "(null)"}, Status.WARN, "the filter is never asked"),
-        ({"JobSubmitPlugins": "partition,throttle"}, Status.WARN, "the filter is never asked"),
-        ({"JobSubmitPlugins": "lua,all_partitions"}, Status.WARN, "every job names all partitions"),
         ({"SLURM_VERSION": "20.11.9"}, Status.WARN, "tested with 22.05 to 26.05"),
         ({"SLURM_VERSION": "27.11.0"}, Status.WARN, "tested with 22.05 to 26.05"),
-        ({"GresTypes": "(null)"}, Status.FAIL, "GresTypes has no gpu"),
-        ({"SelectType": "select/linear"}, Status.WARN, "whole nodes"),
-        ({"JobAcctGatherType": "(null)"}, Status.WARN, "nobody measures how much memory"),
-        (
-            {"AccountingStorageType": "(null)", "MinJobAge": "100 sec"},
-            Status.WARN,
-            "forgotten 100 s after",
-        ),
     ],
 )
 def test_each_fault_is_named(
@@ -137,10 +126,6 @@ def test_clocks_that_differ_are_named(check: Check, clock_s: float, side: str) -
     found = only(check(clock_s))
     assert found.check == "clock"
     assert side in found.text
-
-
-def test_without_slurmdbd_a_long_memory_is_enough(check: Check) -> None:
-    assert check(AccountingStorageType="(null)", MinJobAge="600 sec") == []
 
 
 def test_an_answer_that_is_no_configuration_is_one_finding(

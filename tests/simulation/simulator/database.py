@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from berth.plugin.store import Store
-from berth.plugin.store.database import Database
+from berth.plugin.store.database import Database, add_checksum
 from simulator.world import Process, World
 
 PATIENCE_S = 2.0
@@ -41,6 +41,7 @@ class Server:
         self.writer: Process | None = None
         self.raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.raw.deserialize(_empty())
+        add_checksum(self.raw)
         self.raw.execute("PRAGMA foreign_keys=ON")
         self.raw.execute("PRAGMA synchronous=OFF")
         self.engine: Engine = create_engine(
