@@ -32,6 +32,7 @@ from berth.plugin.doctor.store import (
     check_disk,
     check_learning,
     check_left_behind,
+    check_ready,
     check_store,
 )
 from berth.plugin.doctor.usage import check_usage
@@ -94,6 +95,8 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
                 yield finding
             if finding.status is Status.FAIL:
                 failures.add(failure)
+    if not failures:
+        yield from _guarded("ready", lambda: check_ready(site))
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.doctor.bundles import check_forecasts
 from berth.plugin.findings import Findings, fail, ok, warn
+from berth.plugin.outcomes.shadow import would_have_changed
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database
+from berth.policies.values import Mode
 
 if TYPE_CHECKING:
     from berth.plugin.learning.shown import NewestJobs
@@ -74,6 +76,23 @@ def _look(site: Site, store: Store) -> Findings:
             "clock",
             f"the newest decision was stored {newest - time.time():.0f} s from now",
             "set this host's clock and the daemon's by NTP (chronyc tracking)",
+        )
+
+
+def check_ready(site: Site) -> Findings:
+    """Say, at a site in mode shadow where nothing fails, what would have changed in the last
+    week, and how to go on."""
+    if site.mode is not Mode.SHADOW:
+        return
+    with closing(opened(site)) as store:
+        week = would_have_changed(store, time.time() - _RECENT_S)
+    if week is None:
+        yield ok("ready", "not yet: no job was submitted in mode shadow in the last 7 days")
+    else:
+        yield ok(
+            "ready",
+            f'ready. Last 7 days: {week} Next: mode = "enforce" in {site.source}, and '
+            'control = "list" in [policy], with which berth jobs gain measures what it brings',
         )
 
 

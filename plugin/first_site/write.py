@@ -39,7 +39,7 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
     yield f"# First site file for {name}, written by berth site init from {site.facts.version}."
     yield "# Every key is explained in docs/site-file.md. Prices are yours to fill in."
     yield 'schema = "berth.site/1"'
-    yield "# shadow: decide and record, change nothing. See `berth jobs decisions`, then enforce."
+    yield "# shadow: decide and record, change nothing, until `berth site doctor` says ready."
     yield 'mode = "shadow"'
     yield ""
     yield "[site]"

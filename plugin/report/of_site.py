@@ -28,6 +28,7 @@ from berth.plugin.outcomes.accuracy import (
     summarise,
 )
 from berth.plugin.outcomes.measured_gain import gains_of
+from berth.plugin.outcomes.shadow import would_have_changed
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, ShareBar, real_times, shares
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_installation import findings_table
@@ -51,7 +52,6 @@ from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
 DAY_S = 86_400.0
 DAYS = 30.0
-_SHADOW = "shadow"
 _ACTED_ON = "programs are placed there"
 _NOT_ACTED_ON = "programs are not placed there: guesses only"
 
@@ -195,13 +195,7 @@ def _decided(store: Store, since_s: float) -> Part:
         *map(sentence, newest_only("decisions", total, every)),
     ]
     counts = [_Count(*kind, kind[-1] / total) for kind in counted]
-    shadow = [count for count in counts if count.mode == _SHADOW]
-    if shadow:
-        would = sum(count.jobs for count in shadow if count.code == "placed")
-        lines.append(
-            f"In shadow mode {would} of {sum(count.jobs for count in shadow)} jobs would have been "
-            "sent elsewhere; none was changed."
-        )
+    lines += filter(None, [would_have_changed(store, since_s)])
     return Part("What was decided", lines, tables=[Table("Decisions", _COUNTS, counts)])
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, exists, func, or_, select, tuple_
+from sqlalchemy import Connection, Select, case, exists, func, or_, select, tuple_
 
 from berth.pilot.bounded import BoundedCache
 from berth.pilot.progress import steps
@@ -221,6 +221,24 @@ class Decisions:
         Counts the last ``most`` decisions since Unix time ``since_s``.
         """
         return self._counts(("action", "code", "ground"), since_s, most)
+
+    def in_shadow(self, since_s: float, most: int) -> dict[str, int]:
+        """Return the number of jobs in mode shadow by the place that they would have been sent to
+        first; empty: they would have stayed as written.
+
+        Counts the last ``most`` decisions since Unix time ``since_s``.
+        """
+        table = tables.decisions
+        place = case((table.c.edits == "{}", ""), else_=table.c.chosen).label("place")
+        newest = (
+            select(place)
+            .where(table.c.time_s >= since_s, table.c.mode == "shadow")
+            .order_by(table.c.time_s.desc())
+            .limit(most)
+            .subquery()
+        )
+        query = select(newest.c.place, func.count()).group_by(newest.c.place)
+        return {str(place or ""): int(number) for place, number in self._database.rows(query)}
 
     def _counts(
         self, names: tuple[str, str, str], since_s: float, most: int

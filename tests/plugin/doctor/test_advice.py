@@ -15,15 +15,19 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from berth_daemon import CONFIGURATION, NODES, Harbour, fake_slurm, harbour
 from click.testing import CliRunner
+from empty_stores import open_store
 from site_profiles import profile
+from stored import STORED_DECISION
 
 from berth.pilot.errors import BerthError
 from berth.pilot.version import VERSION
@@ -245,6 +249,26 @@ def test_on_day_one_only_the_calibration_is_missing(site: Setup) -> None:
     assert {found.advice for found in site.wrong()} == {
         f"berth site calibrate --site {site.site_file}"
     }
+
+
+def test_in_mode_shadow_a_week_and_nothing_that_fails_are_ready(site: Setup) -> None:
+    site.do(SOUND["shadow"])
+    found = load_site(site.site_file)
+    assert "not yet" in next(f.text for f in examine(found) if f.check == "ready")
+    store, now_s = open_store("sqlite:///store.db"), time.time()
+    for number, changes in enumerate(('{"queue": "gpu"}', '{"queue": "gpu,cpu"}', "{}")):
+        kept = replace(
+            STORED_DECISION, id=f"d{number}", mode="shadow", action="keep", edits=changes
+        )
+        store.decisions.add([replace(kept, time_s=now_s - 60.0)])
+    store.close()
+    (ready,) = (f.text for f in examine(found) if f.check == "ready")
+    assert ready.startswith(
+        "ready. Last 7 days: 2 of 3 jobs in mode shadow would have been changed"
+    )
+    assert "(2 to gpu); 1 would have stayed as written" in ready
+    site.do(BROKEN["no daemon"][0])
+    assert "ready" not in {f.check for f in examine(found)}
 
 
 def test_a_byte_order_mark_is_no_fault(site: Setup) -> None:

@@ -115,7 +115,7 @@ def test_the_site_is_reported_with_coverage_shadow_and_calibration(
     done = report("site", "--site", site, "--html", file, "--json")
     assert done.exit_code == 0, done.output
     text = stands_alone(file, pictures=2)
-    assert "In shadow mode 1 of 1 jobs would have been sent elsewhere" in text
+    assert "1 of 1 job in mode shadow would have been changed (1 to" in text
     assert "How far it is calibrated" in text
     found = json.loads(done.stdout)
     assert found["schema"] == "berth.report/1"
