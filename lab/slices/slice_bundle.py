@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from berth.pilot.documents import to_json
 from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.slices import bundle as bundles
-from berth.predictor.families.slices.bundle import (
-    LATENTS,
-    RESIDUAL,
-    RESIDUAL_FEATURES,
-    SLICES_SCHEMA,
-    MethodEntry,
-    SliceManifest,
-)
-from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
-from berth.predictor.families.slices.physics import ShareModel
-from berth.predictor.families.slices.predictor import BATCHES, EASE, PAIR, SWEEP
+from berth.predictor.families.slices.bundle import SLICES_SCHEMA, MethodEntry, SliceManifest
+from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
     library_line,
@@ -32,43 +18,12 @@ from lab.ground.report import (
     model_card,
     source_lines,
 )
-from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
-from lab.slices.latent import FAMILIES, FamilySpec, fit_family
-from lab.slices.slice_cases import (
-    Case,
-    inference_cases,
-    pair_rows,
-    sweep_rows,
-    training_cases,
-)
-from lab.slices.slice_errors import (
-    FROM_USE,
-    Held,
-    each_model,
-    large_width,
-    latent_left_out,
-    sweeps_left_out,
-    width,
-)
-from lab.slices.sweep import effective, features_of, fit_shares, fit_sweep
+from lab.slices.fitting import METHODS, fit_process
+from lab.slices.slice_errors import GPUS, cases_of, large_width, left_out, shares_without, width
 
-LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
-STEPS = 2 + len(FAMILIES)
-
-
-def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
-    """Return what a family is trained on: both data sets, or MISO, which has utilisation."""
-    if spec.needs:
-        return training_cases()
-    alone = tuple(c for c in inference_cases() if c.workload.processes == 1)
-    return (*training_cases(), *alone)
-
-
-@cache
-def shares_without(model: str) -> ShareModel:
-    """Effective shares learnt without a model, also without its namesakes in ParvaGPU."""
-    rows = sweep_rows()
-    return fit_shares(rows.of(name for name in rows.names if not name.startswith(model)))
+LIBRARIES = ("numpy",)
+STEPS = 3 + len(METHODS)
+_DATA = {SWEEP: "ParvaGPU, 1 to 5 processes", BATCHES: "ParvaGPU, 1 process"}
 
 
 def train(
@@ -80,64 +35,45 @@ def train(
     advance: Callable[[str], None] = lambda _: None,
 ) -> SliceManifest:
     """Train on both data sets and write the bundle. The same data and seed give the same id."""
-    rows = sweep_rows()
-    fitted = fit_sweep(rows, pair_rows(), seed)
-    data = {SWEEP: "ParvaGPU, 1 to 5 processes", PAIR: "ParvaGPU, 1 process and one run of 2",
-            BATCHES: "ParvaGPU, 1 process"}  # fmt: skip
-    held_out = sweeps_left_out(each_model(rows), seed)
-    methods = [_entry(name, data[name], held) for name, held in held_out.items()]
-    advance(SWEEP)
-    families = []
-    for spec in FAMILIES:
-        cases = cases_of(spec)
-        families.append(fit_family(spec, cases, fitted.shares))
-        learnt_from = "MISO" if spec.needs else "MISO and ParvaGPU, 1 process"
-        held = latent_left_out(spec, cases, shares_without)
-        methods.append(
-            _entry(spec.name, learnt_from, as_recorded(held) if spec.name in FROM_USE else held)
-        )
-        advance(spec.name)
-    files = {LATENTS: to_json(LatentFile(schema=LATENT_SCHEMA, families=tuple(families))).encode()}
-    files[RESIDUAL] = trees_to_onnx(fitted.trees, len(RESIDUAL_FEATURES))
-    features = features_of(rows, effective(rows, fitted.shares))
-    apart = check_trees_agree(files[RESIDUAL], fitted.trees, features)
+    shares = shares_without(frozenset())
+    methods = []
+    for name in (SWEEP, BATCHES, *METHODS):
+        methods.append(_entry(name))
+        advance(name)
     manifest = SliceManifest(
         schema=SLICES_SCHEMA,
         **made_by(command, figures),
-        gpus=("A100-40GB", "A100-80GB"),
-        shares=fitted.shares,
+        gpus=GPUS,
+        shares=shares,
         methods=tuple(methods),
-        residual_features=RESIDUAL_FEATURES,
+        latents=tuple(fit_process(name, cases_of(name), shares) for name in METHODS),
         training=Training(
             sources={d.path: d.sha256 for d in (MISO, PARVAGPU)},
             seed=seed,
             libraries=versions(LIBRARIES),
         ),
     )
-    files[CARD] = card(manifest, apart).encode()
+    files = {CARD: card(manifest).encode()}
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
 
 
-def as_recorded(held: Held) -> Held:
-    """Return the predictions as made for jobs: how unsteady their steps are is not recorded."""
-    return replace(held, unsteadiness=np.zeros(len(held)))
-
-
-def _entry(name: str, data: str, held: Held) -> MethodEntry:
+def _entry(name: str) -> MethodEntry:
+    held = left_out(name)
+    learnt_from = "MISO" if METHODS.get(name) else "MISO and ParvaGPU, 1 process"
     return MethodEntry(
         name=name,
         rows=len(held),
         models=len(set(held.models.tolist())),
-        data=data,
+        data=_DATA.get(name, learnt_from),
         width=width(held),
         probed=width(held, probed=True) if held.probe_helps else None,
         large=large_width(held),
     )
 
 
-def card(manifest: SliceManifest, disagreement: float) -> str:
+def card(manifest: SliceManifest) -> str:
     """``CARD.md`` as text."""
     shares, training = manifest.shares, manifest.training
     hard = EASE - math.log(shares.measured[0].effective)
@@ -154,14 +90,10 @@ def card(manifest: SliceManifest, disagreement: float) -> str:
             "What it is": [
                 "Physics first: a smooth maximum of what a slice does not stretch (launches, the",
                 "host) and of work over the slice's effective share. `sweep` fits that model",
-                "to the workload's own times on the whole GPU and adds a learnt correction",
-                "(gradient boosting, ONNX; largest difference from the trainer's own output",
-                f"{disagreement:.1e}); `pair` is the same with one run of two processes beside",
-                "times over batches. `batches` is batch equivalence: nothing of it is learnt but",
-                "the effective shares. `utilisation`, `use` and `gpu-use` learn the one unknown of",
-                "the model from utilisation and step time (averaged Gaussian processes, JSON); the",
-                "last two from what monitoring records of jobs, without a step time. `typical` is",
-                "the mean of all models, for workloads of which one time is known.",
+                "to the workload's own times on the whole GPU; `batches` is batch equivalence.",
+                "Nothing of the two is learnt but the effective shares. `use` and `gpu-use` learn",
+                "the one unknown of the model from utilisation, by a Gaussian process each;",
+                "`typical` is the mean of all models, for workloads of which one time is known.",
             ],
             "Data": [f"{line} (MIT)" for line in source_lines(training.sources)],
             "Effective shares": [

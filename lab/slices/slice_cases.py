@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 
-import numpy as np
-
-from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import SliceShare
-from berth.predictor.families.slices.predictor import load_model_of
-from berth.predictor.families.slices.sweep import LoadModel, Loads
 from berth.predictor.families.slices.workload import SliceWorkload, WholeRun
 from lab.datasets.mig import USABLE_MIB, WHOLE, inference_rows, training_rows
-from lab.ground.table import Places, Strings, Table
 
 SHARES = {1: SliceShare(1 / 7, 1 / 8), 2: SliceShare(2 / 7, 2 / 8), 3: SliceShare(3 / 7, 4 / 8),
           4: SliceShare(4 / 7, 4 / 8)}  # fmt: skip
@@ -97,76 +91,29 @@ def inference_cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class SliceRows(Table):
-    """Cases as arrays, with one row per case and slice."""
-
-    models: Strings
-    cases: tuple[Case, ...]
-    slices: Places
-    """Compute slices."""
-    log_slowdown: Floats
-    batch: Floats
-    processes: Floats
-    log_whole_s: Floats
-    load_models: tuple[LoadModel | None, ...]
-    """Load model of the row's model; None where its times over batches are unknown."""
-
-    @property
-    def loads(self) -> Loads:
-        """Return batch, processes and time on the whole GPU of each row."""
-        return Loads(self.batch, self.processes, self.log_whole_s)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the models, sorted."""
-        return tuple(np.unique(self.models).tolist())
-
-    def of(self, models: Iterable[str]) -> SliceRows:
-        """Return the rows of these models."""
-        return self[np.isin(self.models, list(models))]
+def alone_cases() -> tuple[Case, ...]:
+    """Return ParvaGPU's cases of one process, of which only times over batches are known."""
+    return _with_points(lambda _, point: point.processes == 1)
 
 
-def rows_of(
-    cases: Sequence[Case], load_model: Callable[[Case], LoadModel | None] = lambda _: None
-) -> SliceRows:
-    """Return cases one after the other, slices from small to large."""
-    flat = [
-        (c, g, y, fitted)
-        for c, fitted in zip(cases, map(load_model, cases), strict=True)
-        for g, y in sorted(c.measured.items())
-    ]
-    return SliceRows(
-        models=np.array([c.model for c, *_ in flat]),
-        cases=tuple(c for c, *_ in flat),
-        slices=np.array([g for _, g, _, _ in flat]),
-        log_slowdown=np.array([y for _, _, y, _ in flat]),
-        batch=np.array([c.point.batch for c, *_ in flat]),
-        processes=np.array([float(c.point.processes) for c, *_ in flat]),
-        log_whole_s=np.log([c.point.seconds for c, *_ in flat]),
-        load_models=tuple(fitted for *_, fitted in flat),
+def pair_cases() -> tuple[Case, ...]:
+    """Return ParvaGPU's cases of one process, of which times over batches are known, and the one
+    with two processes at the case's batch."""
+    return _with_points(
+        lambda case, point: (
+            point.processes == 1 or (point.processes, point.batch) == (2, case.point.batch)
+        )
     )
 
 
-@cache
-def sweep_rows() -> SliceRows:
-    """Return ParvaGPU's rows, with load models of all times on the whole GPU."""
-    return rows_of(inference_cases(), lambda case: load_model_of(case.workload.points))
-
-
-@cache
-def pair_rows() -> SliceRows:
-    """Return ParvaGPU's rows with one process, with load models of its times over batches with one
-    process and of the one with two processes at the row's batch."""
-
-    def pair(case: Case) -> LoadModel:
-        loads = ((1, None), (2, case.point.batch))
-        return load_model_of(
-            tuple(p for p in case.workload.points for n, batch in loads
-                  if p.processes == n and batch in (None, p.batch))
-        )  # fmt: skip
-
-    return rows_of([c for c in inference_cases() if c.point.processes == 1], pair)
+def _with_points(is_known: Callable[[Case, WholeRun], bool]) -> tuple[Case, ...]:
+    found = []
+    for case in inference_cases():
+        if case.point.processes == 1:
+            points = tuple(point for point in case.workload.points if is_known(case, point))
+            workload = case.workload.model_copy(update={"points": points})
+            found.append(replace(case, workload=workload))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,53 @@
-"""Predictions of left-out models, from which all interval widths and figures are computed."""
+"""Predictions of left-out models, from which all interval widths and figures are computed.
+
+The slice predictor itself is asked, with effective shares and processes fitted on other models.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.bundle import LARGE_BATCH, SlowdownWidth
-from berth.predictor.families.slices.equivalence import Curve, probe_factor
-from berth.predictor.families.slices.from_use import (
-    WITH_MEMORY,
-    WITHOUT_MEMORY,
-    most_log_slowdown,
+from berth.predictor.families.slices.bundle import (
+    LARGE_BATCH,
+    MethodEntry,
+    SliceManifest,
+    SlowdownWidth,
 )
-from berth.predictor.families.slices.latent import Latents
+from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import (
     BATCHES,
     EASE,
-    PAIR,
-    PROBE_HALF_WIDTH,
     SWEEP,
+    SlicePredictor,
 )
-from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel
+from berth.predictor.families.slices.workload import SliceProbe, WholeRun
 from lab.ground.table import Places, Strings, Table, stacked
-from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
-from lab.slices.slice_cases import SHARES, Case, SliceRows, pair_rows, rows_of, sweep_rows
-from lab.slices.sweep import effective, fit_sweep, log_slowdowns, model_weights
+from lab.slices.fitting import METHODS, fit_process, fit_shares, model_weights
+from lab.slices.slice_cases import (
+    SHARES,
+    Case,
+    alone_cases,
+    inference_cases,
+    pair_cases,
+    training_cases,
+)
 
 FROM_USE = (WITH_MEMORY, WITHOUT_MEMORY)
 """Methods for jobs of which monitoring recorded utilisation."""
+GPUS = ("A100-40GB", "A100-80GB")
+"""GPU models of MISO and of ParvaGPU."""
 _FAMILIES = ("densenet", "resnet", "vgg")
 LEAST_MODELS = 5
 """Least number of models with large batches for which these get a separate interval width."""
+_UNIT = SlowdownWidth(q90=1.0, q95=1.0)
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,8 @@ class Held(Table):
     """Slices of loads whose model was left out; natural logs of t_slice / t_whole."""
 
     models: Strings
+    loads: Places
+    """Number of each row's load, its case's place in the data."""
     slices: Places
     measured: Floats
     predicted: Floats
@@ -50,6 +64,7 @@ class Held(Table):
     """Predicted when the smallest slice that ran is measured (probe); NaN: the row is the probe."""
     effective: Floats
     unsteadiness: Floats
+    """What the predictor adds to the half width of the row's interval."""
     gpus: Strings
     batch: Floats
 
@@ -74,161 +89,131 @@ class Held(Table):
         return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
 
 
-def _held(
-    rows: SliceRows,
-    shares: ShareModel,
-    log_predicted: Floats,
-    probed: Floats,
-    *,
-    knows_use: bool = True,
-) -> Held:
-    """Return predictions as they are served; ``knows_use``: the method is given the utilisation of
-    the GPU, where the data set has it."""
-    share = effective(rows, shares)
-    used = [case.point.sm_utilization if knows_use else None for case in rows.cases]
-    most = [
-        math.inf if u is None else most_log_slowdown(u, float(e))
-        for u, e in zip(used, share, strict=True)
-    ]
-    return Held(
-        models=rows.models,
-        slices=rows.slices,
-        measured=rows.log_slowdown,
-        predicted=np.clip(log_predicted, 0.0, most),
-        probed=np.clip(probed, 0.0, most),
-        effective=share,
-        unsteadiness=np.array([case.point.unsteadiness for case in rows.cases]),
-        gpus=np.array([case.workload.gpu for case in rows.cases]),
-        batch=rows.batch,
+@cache
+def cases_of(method: str) -> tuple[Case, ...]:
+    """Return what a method is fitted and scored on: a sweep on ParvaGPU, what needs utilisation on
+    MISO, which has it, and ``typical`` on both."""
+    if method == SWEEP:
+        return (*inference_cases(), *pair_cases())
+    if method == BATCHES:
+        return alone_cases()
+    if METHODS[method]:
+        return training_cases()
+    return tuple(map(_with_one_time, (*training_cases(), *alone_cases())))
+
+
+def _with_one_time(case: Case) -> Case:
+    """Return a case of which nothing but its own time is known."""
+    point = WholeRun(
+        batch=case.point.batch,
+        processes=case.point.processes,
+        step_s=case.point.seconds,
+        mean_step_s=case.point.mean_step_s,
     )
+    return replace(case, workload=case.workload.model_copy(update={"points": (point,)}))
 
 
-def latent_held(
-    spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case], shares: ShareModel
-) -> Held:
-    """Return predictions of the cases ``out`` by a family fitted on the cases ``trained``."""
-    found = predicted(fit_family(spec, trained, shares), out)
-    by_slice = slowdowns(found, shares)
-    plain, probed = [], []
-    for i, case in enumerate(out):
-        if not case.measured:
-            continue
-        probe = min(case.measured)
-        one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
-            [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
-        )
-        is_accident = case.measured[probe] > SHARES[probe].most_log_slowdown + PROBE_HALF_WIDTH
-        for g in sorted(case.measured):
-            share = shares.effective(SHARES[g])
-            plain.append(float(by_slice[g][i]))
-            again = plain[-1] if is_accident else float(one.log_slowdown(np.array([share]))[0])
-            probed.append(math.nan if g == probe else again)
-    return _held(
-        rows_of(out), shares, np.array(plain), np.array(probed), knows_use=bool(spec.needs)
-    )
+def each_model(method: str) -> list[frozenset[str]]:
+    """Return one set of each of a method's models, to leave it out."""
+    return [frozenset({name}) for name in sorted({case.model for case in cases_of(method)})]
 
 
-def latent_left_out(
-    spec: FamilySpec, cases: Sequence[Case], shares_without: Callable[[str], ShareModel]
-) -> Held:
-    """Return each model of ``cases`` in turn predicted by the others."""
-    return stacked(
-        [
-            latent_held(
-                spec,
-                [c for c in cases if c.model != name],
-                [c for c in cases if c.model == name],
-                shares_without(name),
-            )
-            for name in sorted({c.model for c in cases})
-        ]
-    )
-
-
-def sweep_held(model: SweepModel, out: SliceRows, shares: ShareModel) -> Held:
-    """Return predictions of ``out`` by a sweep model that was fitted on other models."""
-    return _held(out, shares, log_slowdowns(model, out, shares), _with_probe(model, out, shares))
-
-
-def rule_held(out: SliceRows, shares: ShareModel) -> Held:
-    """Return predictions of ``out`` by batch equivalence, for which only ``shares`` are fitted.
-
-    A probe is the smallest slice of the same load; the other slices are predicted with it.
-    """
-    predicted_log, probed = np.zeros(len(out)), np.full(len(out), np.nan)
-    unsure = np.zeros(len(out))
-    share, loads = effective(out, shares), out.groups("models", "batch", "processes")
-    for load in np.unique(loads):
-        index = np.flatnonzero(loads == load)
-        case = out.cases[index[0]]
-        curve = Curve.of(case.workload.points, case.point.processes)
-        if curve is None:
-            raise AssertionError("every load of the data sets stands in a sweep over batches")
-        predicted_log[index] = curve.log_slowdowns(case.point.batch, share[index])
-        unsure[index] = curve.unsure(case.point.batch, share[index])
-        probe = index[out.slices[index].argmin()]
-        factor = probe_factor([float(predicted_log[probe])], [float(out.log_slowdown[probe])])
-        rest = index[index != probe]
-        probed[rest] = factor * predicted_log[rest]
-    held = _held(out, shares, predicted_log, probed)
-    return replace(held, unsteadiness=held.unsteadiness + unsure)
-
-
-def sweeps_left_out(parts: Iterable[frozenset[str]], seed: int) -> dict[str, Held]:
-    """Return predictions of each set of models in ``parts`` by fits on the other models, by
-    method."""
-    rows, alone = sweep_rows(), pair_rows()
-    held: dict[str, list[Held]] = {SWEEP: [], PAIR: [], BATCHES: []}
-    for away in parts:
-        others = set(rows.names) - away
-        fitted = fit_sweep(rows.of(others), alone.of(others), seed)
-        held[SWEEP].append(sweep_held(fitted.model, rows.of(away), fitted.shares))
-        held[PAIR].append(sweep_held(fitted.model, alone.of(away), fitted.shares))
-        held[BATCHES].append(rule_held(alone.of(away), fitted.shares))
-    return {name: stacked(parts) for name, parts in held.items()}
-
-
-def each_model(rows: SliceRows) -> list[frozenset[str]]:
-    """Return one set of each model, to leave it out."""
-    return [frozenset({name}) for name in rows.names]
-
-
-def each_family(rows: SliceRows) -> list[frozenset[str]]:
-    """Return one set of ParvaGPU's models of each architecture family, to leave it out."""
+def each_family(method: str) -> list[frozenset[str]]:
+    """Return one set of a method's models of each architecture family, to leave it out."""
     found: dict[str, set[str]] = {}
-    for name in rows.names:
-        family = next((f for f in _FAMILIES if name.startswith(f)), name)
-        found.setdefault(family, set()).add(name)
+    for case in cases_of(method):
+        family = next((f for f in _FAMILIES if case.model.startswith(f)), case.model)
+        found.setdefault(family, set()).add(case.model)
     return [frozenset(members) for members in found.values()]
+
+
+def left_out(method: str, parts: Callable[[str], Iterable[frozenset[str]]] = each_model) -> Held:
+    """Return each part of a method's models predicted by fits on the others."""
+    return left_out_of(method, cases_of(method), parts(method))
+
+
+def left_out_of(method: str, cases: Sequence[Case], parts: Iterable[frozenset[str]]) -> Held:
+    """Return the cases of each part of their models predicted by fits on the others."""
+    held = stacked([_held_out(method, cases, part) for part in parts])
+    # How unsteady the steps of recorded jobs are is not recorded.
+    return replace(held, unsteadiness=np.zeros(len(held))) if method in FROM_USE else held
+
+
+@cache
+def shares_without(models: frozenset[str]) -> ShareModel:
+    """Return effective shares learnt without models, also without their namesakes in ParvaGPU."""
+    names = {case.model for case in inference_cases()}
+    return fit_shares({name for name in names if not name.startswith(tuple(models))})
+
+
+def _held_out(method: str, cases: Sequence[Case], models: frozenset[str]) -> Held:
+    shares = shares_without(models)
+    fitted: dict[str, Any] = {"gpus": GPUS, "shares": shares, "latents": ()}
+    if method in METHODS:
+        others = [case for case in cases if case.model not in models]
+        fitted["latents"] = (fit_process(method, others, shares),)
+    entry = MethodEntry(name=method, rows=1, models=1, data="", width=_UNIT, probed=_UNIT)
+    predictor = SlicePredictor(SliceManifest.model_construct(methods=(entry,), **fitted))
+    rows = [
+        row
+        for load, case in enumerate(cases)
+        if case.model in models
+        for row in _rows(predictor, case, load)
+    ]
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return Held(*columns)
+
+
+def _rows(predictor: SlicePredictor, case: Case, load: int) -> list[tuple[object, ...]]:
+    """Return a case's rows as ``Held`` has them."""
+    workload, slices = case.workload, sorted(case.measured)
+    shares = [SHARES[g] for g in slices]
+    plain = predictor.predict(workload, shares, gpu=workload.gpu)
+    probed = [math.nan] * len(slices)
+    if slices:
+        seconds = case.point.seconds * math.exp(case.measured[slices[0]])
+        probe = SliceProbe(
+            batch=case.point.batch, processes=case.point.processes, step_s=seconds, profile="1g"
+        )
+        told = predictor.predict(workload, shares, gpu=workload.gpu, probes=[(shares[0], probe)])
+        probed[1:] = [math.log(one.slowdown.mid) for one in told[1:]]
+    rows: list[tuple[object, ...]] = []
+    for g, share, one, with_probe in zip(slices, shares, plain, probed, strict=True):
+        effective = predictor.model.shares.effective(share)
+        extra = math.log(one.slowdown.high / one.slowdown.mid) - (EASE - math.log(effective))
+        rows.append((
+            case.model, load, g, case.measured[g], math.log(one.slowdown.mid), with_probe,
+            effective, max(extra, 0.0), workload.gpu, case.point.batch,
+        ))  # fmt: skip
+    return rows
+
+
+def too_small(held: Held, part: float, limits: Sequence[float]) -> tuple[int, int, int]:
+    """Return how many picks of the smallest slice under a limit on the slow-down are too small, how
+    many too large, and how many there are; ``part``: of the half width that a pick adds to the
+    predicted log slow-down."""
+    q90 = width(held).q90
+    asked = held.predicted + part * (q90 * held.difficulty + held.unsteadiness)
+    small = large = picks = 0
+    for load in np.unique(held.loads):
+        own = np.flatnonzero(held.loads == load)
+        own = own[np.argsort(held.slices[own])]
+        for limit in np.log(limits):
+            picked = next(iter(own[asked[own] <= limit]), None)
+            right = next(iter(own[held.measured[own] <= limit]), None)
+            if picked is not None:
+                picks += 1
+                small += bool(held.measured[picked] > limit)
+            large += right is not None and (
+                picked is None or held.slices[picked] > held.slices[right]
+            )
+    return small, large, picks
 
 
 def large_width(held: Held) -> SlowdownWidth | None:
     """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
-
-
-def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
-    """Predict with a probe on the smallest slice of the same load; NaN for the probes
-    themselves."""
-    found = np.full(len(rows), np.nan)
-    share, loads = effective(rows, shares), rows.groups("models", "batch", "processes")
-    for load in np.unique(loads):
-        index = np.flatnonzero(loads == load)
-        probe = index[rows.slices[index].argmin()]
-        rest, load_model = index[index != probe], rows.load_models[probe]
-        if not len(rest) or load_model is None:
-            continue
-        one = rows[np.array([probe])].loads
-        seen = SeenProbe(one, float(share[probe]), float(rows.log_slowdown[probe]))
-        found[rest] = _at(model, load_model, one.times(len(rest)), share[rest], seen)
-    return found
-
-
-def _at(
-    model: SweepModel, load_model: LoadModel, loads: Loads, share: Floats, seen: SeenProbe
-) -> Floats:
-    return model.log_slowdown(load_model, loads, share, model.capacity_from(load_model, [seen]))
 
 
 def width(held: Held, *, probed: bool = False) -> SlowdownWidth:

@@ -69,7 +69,7 @@ def test_the_forecast_says_what_the_recommender_says() -> None:
     assert set(forecast.curves) == set(profiles_of(geometry, platforms_for(None)))
     assert forecast.reference_platform == "a100-40gb"
     assert (forecast.reference_runtime_s, forecast.whole_job) == (3600, True)
-    assert forecast.source_of("a100-40gb-mig-1g.5gb") == "slices: utilisation"
+    assert forecast.source_of("a100-40gb-mig-1g.5gb") == "slices: use"
     assert Forecast.from_json(forecast.to_json()).curves.keys() == forecast.curves.keys()
 
 

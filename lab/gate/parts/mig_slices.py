@@ -7,7 +7,6 @@ from lab.slices.mig_slices import MISO, PARVA, all_results
 from lab.slices.slice_cases import fits_figures
 
 METHODS = {
-    "miso.utilisation": (MISO, "utilisation"),
     "miso.use": (MISO, "use"),
     "miso.gpu-use": (MISO, "gpu-use"),
     "miso.typical": (MISO, "typical"),
@@ -19,12 +18,12 @@ METHODS = {
     "parva.batches": (PARVA, "batches"),
     "parva.batches-probe": (PARVA, "batches + probe"),
 }
-COVERED = MEDIANS = ("miso.utilisation", "parva.sweep", "parva.pair", "parva.batches")
+COVERED = MEDIANS = ("miso.use", "parva.sweep", "parva.pair", "parva.batches")
 
 
 def figures(work: Work) -> dict[str, float]:
     """Return mean errors of all methods, medians and coverage of those that are used most."""
-    results = all_results(work.seed, work.advance)
+    results = all_results(work.advance)
     by_name = {(one.split, one.family): one.figures for one in results}
     made = {f"{name}.mean": by_name[key].mean_error for name, key in METHODS.items()}
     made |= {f"{name}.median": by_name[METHODS[name]].median_error for name in MEDIANS}

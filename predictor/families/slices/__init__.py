@@ -7,10 +7,10 @@ The methods are:
 - ``equivalence``: times over batch sizes on the whole GPU, read at a larger batch for a slice;
 - ``sweep``: a load model fitted to the workload's times on the whole GPU over batch sizes and
   numbers of processes;
-- ``latent``: the ratio of both parts, predicted from GPU utilisation, power and step time.
+- ``latent``: the ratio of both parts, predicted from GPU utilisation.
 
 ``predictor`` combines the methods and adds intervals; ``berth.policies.mig.recommend`` chooses a
-slice. Predicting needs only numpy and onnxruntime.
+slice. Predicting needs only numpy.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ FAMILY = FamilyEntry(
     ("slices",),
     load_from(f"{_HERE}.slices_family", "SlicesFamily"),
     adjust=_adjust,
-    bundle_readers={"berth.slices-bundle/1": f"{_HERE}.bundle"},
+    bundle_readers={"berth.slices-bundle/2": f"{_HERE}.bundle"},
 )

@@ -1,46 +1,30 @@
-"""The bundle of the slice predictor: effective shares, prediction methods with interval widths,
-models.
+"""The bundle of the slice predictor: effective shares, Gaussian processes, methods with interval
+widths.
 
-``verify`` reads the manifest without loading a model. ``load`` also loads the Gaussian processes
-(``latents.json``) and the learnt correction of the load model (ONNX).
+All of it is in the manifest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.core.bundle import (
+    MANIFEST,
     SHIPPED_BUNDLES,
     BundleManifest,
     Training,
-    check_complete,
-    check_features,
-    open_model,
     read_manifest,
-    regressed,
 )
-from berth.predictor.families.slices.latent import LatentFile, LatentGroup
+from berth.predictor.families.slices.latent import LatentProcess
 from berth.predictor.families.slices.physics import ShareModel
-from berth.predictor.families.slices.sweep import SweepModel
 
-SLICES_SCHEMA = "berth.slices-bundle/1"
-LATENTS = "latents.json"
-"""File name of the Gaussian processes (``latent``)."""
-RESIDUAL = "sweep-residual.onnx"
-"""File name of the learnt correction of the load model (``sweep``)."""
+SLICES_SCHEMA = "berth.slices-bundle/2"
 LARGE_BATCH = 64.0
 """Least batch size with interval widths of its own: few training runs used a GPU that fully."""
-RESIDUAL_FEATURES: tuple[str, ...] = (
-    "log_inverse_share", "log_load_model_slowdown", "log_work_over_host_slice",
-    "log_work_over_host_whole", "log_processes", "log_batch",
-)  # fmt: skip
-"""Input columns of the learnt correction, in order."""
 DEFAULT_SLICES_BUNDLE = SHIPPED_BUNDLES / "mig-slices"
 """Folder of the shipped bundle."""
 
@@ -91,8 +75,16 @@ class SliceManifest(BundleManifest):
     estimates."""
     shares: ShareModel
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
-    residual_features: tuple[str, ...]
+    latents: tuple[LatentProcess, ...] = Field(min_length=1)
     training: Training
+
+    def method(self, name: str) -> MethodEntry | None:
+        """Return the method of this name; None: the bundle has none."""
+        return next((entry for entry in self.methods if entry.name == name), None)
+
+    def latent(self, name: str) -> LatentProcess | None:
+        """Return the Gaussian process of this method; None: the bundle has none."""
+        return next((process for process in self.latents if process.name == name), None)
 
 
 def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
@@ -100,57 +92,18 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
 
     Raises DocumentError.
     """
-    manifest = read_manifest(folder, SliceManifest)
-    check_complete(folder, manifest, (LATENTS, RESIDUAL))
-    check_features(
-        folder,
-        same=manifest.residual_features == RESIDUAL_FEATURES,
-        key="residual_features",
-        retrain="python -m lab mig-slices --train",
-    )
-    return manifest
+    return read_manifest(folder, SliceManifest)
 
 
-@dataclass(frozen=True, slots=True)
-class SliceModel:
-    """A loaded slices bundle: effective shares, Gaussian processes, load model and interval
-    widths."""
+def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
+    """Return the verified manifest, of which every Gaussian process can answer.
 
-    shares: ShareModel
-    families: tuple[LatentGroup, ...]
-    sweep: SweepModel
-    methods: dict[str, MethodEntry]
-    gpus: tuple[str, ...]
-    """GPU models whose slices were measured."""
-    id: str
-    """The bundle's id, a digest of its data."""
-
-
-def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
-    """Return the slices bundle in ``folder`` with its models, after verifying every file.
-
-    Raises DocumentError for a missing or invalid file.
+    Raises DocumentError.
     """
     manifest = verify(folder)
-    families = read_json(folder / LATENTS, LatentFile).families
-    named = {entry.name for entry in manifest.methods}
-    for family in families:
-        if family.name not in named:
-            raise DocumentError(folder / LATENTS, f"holds {family.name!r}, unknown to the manifest")
-        _check_family(family, folder / LATENTS)
-    return SliceModel(
-        shares=manifest.shares,
-        families=families,
-        sweep=SweepModel(partial(regressed, open_model(folder / RESIDUAL))),
-        methods={entry.name: entry for entry in manifest.methods},
-        gpus=manifest.gpus,
-        id=manifest.id,
-    )
-
-
-def _check_family(family: LatentGroup, path: Path) -> None:
-    for m in family.members:
-        width = len(m.features)
-        sizes = {len(m.centre), len(m.scale), *(len(row) for row in m.rows)}
-        if sizes != {width} or len(m.weights) != len(m.rows) or min(m.scale, default=1.0) <= 0:
-            raise DocumentError(path, f"has a member of {family.name!r} that does not fit together")
+    for process in manifest.latents:
+        if manifest.method(process.name) is None:
+            raise DocumentError(folder / MANIFEST, f"has no method {process.name!r}")
+        if not process.is_consistent:
+            raise DocumentError(folder / MANIFEST, f"has a {process.name!r} of unequal sizes")
+    return manifest

@@ -14,21 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.documents import read_json
 from berth.predictor.core.gpu_use import GpuUse
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.bundle import LATENTS, SliceManifest
-from berth.predictor.families.slices.latent import (
-    LEAST_UTILIZATION,
-    LatentFile,
-    LatentGroup,
-    latents,
-)
+from berth.predictor.families.slices.bundle import SliceManifest
+from berth.predictor.families.slices.latent import LatentProcess, features, log_slowdowns
 from berth.predictor.families.slices.physics import SliceShare
 
 WITH_MEMORY, WITHOUT_MEMORY = "use", "gpu-use"
@@ -43,22 +35,21 @@ BELOW = math.log(1 / 0.95)
 
 
 def slowdowns(
-    use: GpuUse, shares: Mapping[str, SliceShare], manifest: SliceManifest, folder: Path
+    use: GpuUse, shares: Mapping[str, SliceShare], manifest: SliceManifest
 ) -> dict[str, Interval] | None:
-    """Return the slow-down on each slice with its 90 % interval; None: the bundle in ``folder``
-    has no method for what is recorded.
+    """Return the slow-down on each slice with its 90 % interval; None: the bundle has no
+    method for what is recorded.
 
     A slice is never faster than a slice with at least as much compute and memory.
     """
     name = WITHOUT_MEMORY if use.memory_utilisation is None else WITH_MEMORY
-    family = families(folder).get(name)
-    width = next((entry.width for entry in manifest.methods if entry.name == name), None)
-    if family is None or width is None:
+    process, entry = manifest.latent(name), manifest.method(name)
+    if process is None or entry is None:
         return None
     effective = {slice_: manifest.shares.effective(share) for slice_, share in shares.items()}
     busiest = replace(use, utilisation=use.most)
     logs, most = (
-        {slice_: log_slowdown(family, one, share) for slice_, share in effective.items()}
+        {slice_: log_slowdown(process, one, share) for slice_, share in effective.items()}
         for one in (use, busiest)
     )
     return {
@@ -66,30 +57,22 @@ def slowdowns(
             max(logs[other] for other, theirs in shares.items() if share.within(theirs)),
             max(most[other] for other, theirs in shares.items() if share.within(theirs)),
             most_log_slowdown(use.most, effective[slice_]),
-            width.q90 * (EASE - math.log(effective[slice_])),
+            entry.width.q90 * (EASE - math.log(effective[slice_])),
         )
         for slice_, share in shares.items()
     }
 
 
-def log_slowdown(family: LatentGroup, use: GpuUse, effective: float) -> float:
+def log_slowdown(process: LatentProcess, use: GpuUse, effective: float) -> float:
     """Return the log of (time on a slice / time on the whole GPU)."""
-    known = {"sm": use.utilisation}
-    if use.memory_utilisation is not None:
-        known["log_memory"] = math.log(max(use.memory_utilisation, LEAST_UTILIZATION))
-    log = float(latents(family, [known]).log_slowdown(np.array([effective]))[0])
+    latent = process.latent(features(use.utilisation, use.memory_utilisation))
+    log = float(log_slowdowns(latent, np.array([effective]))[0])
     return min(max(log, 0.0), most_log_slowdown(use.utilisation, effective))
 
 
 def most_log_slowdown(utilisation: float, effective: float) -> float:
     """Return the log of the largest slow-down of a program with this utilisation."""
     return math.log((1.0 - utilisation) + utilisation / effective)
-
-
-@lru_cache(maxsize=8)
-def families(folder: Path) -> Mapping[str, LatentGroup]:
-    """Return the Gaussian processes of the slices bundle in ``folder`` by method (cached)."""
-    return {family.name: family for family in read_json(folder / LATENTS, LatentFile).families}
 
 
 def interval(log: float, of_busiest_run: float, most: float, half: float) -> Interval:

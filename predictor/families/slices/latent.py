@@ -5,18 +5,15 @@ The latent value is ``log(B / A)`` on the whole GPU, where
 - ``A``: time of kernel launches and host work (seconds, see ``physics``);
 - ``B``: time of GPU work (seconds).
 
-Gaussian processes predict it from memory and kernel activity and step time on the whole GPU.
-There is one process for each set of features and for several values of the sharpness in
-``physics``; their log slow-downs are averaged, because the few training models are too few to
-select the best one. The family ``typical`` has no feature: it is the training models' mean. Each
-process is stored as JSON (training rows and weights) and evaluated with numpy.
+One Gaussian process for each set of features predicts it from memory and kernel activity on the
+whole GPU. The one of ``typical`` has no feature: it is the training models' mean. The bundle's
+manifest holds the processes (training rows and weights); numpy evaluates them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
@@ -24,11 +21,14 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import LATENT_LEAST, LATENT_MOST, log_slowdown
-from berth.predictor.families.slices.workload import WholeRun
 
-LATENT_SCHEMA = "berth.slice-latents/1"
 SIGNAL = 1.5
 """Prior variance of the latent value about its mean."""
+LENGTH = 2.0
+"""Length scale of the covariance: standard deviations of a feature, times the root of their
+number."""
+SHARPNESS = 2.0
+"""Sharpness of the time formula (``p`` in ``physics``)."""
 LATENT_SPREAD = 0.7
 """Standard error of a predicted latent value; the weight of a probe (a run on a slice) depends on
 it."""
@@ -36,148 +36,98 @@ PROBE_NOISE = 0.03
 """Standard error of the log time of a probe (a run on a slice)."""
 LEAST_UTILIZATION = 0.005
 """Least memory utilisation that is distinguished from 0, before the log is taken."""
-STEP = "log_step"
-"""Name of the feature of the step time."""
 _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 """Latent values among which the one that fits the probes is searched."""
 
 
-def features(point: WholeRun) -> dict[str, float]:
-    """Return the features of a measurement on the whole GPU by name; unmeasured features are
-    absent."""
-    values = {STEP: math.log(point.seconds)}
-    if point.memory_utilization is not None:
-        busy = max(point.memory_utilization, LEAST_UTILIZATION)
-        values["log_memory"] = math.log(busy)
-    if point.sm_utilization is not None:
-        values["sm"] = point.sm_utilization
-    return values
+def features(sm: float | None, memory: float | None) -> dict[str, float]:
+    """Return the features of a run on the whole GPU by name; unmeasured features are absent.
+
+    ``sm``, ``memory``: utilisation of the GPU and of its memory, 0 to 1.
+    """
+    known = {} if sm is None else {"sm": sm}
+    if memory is not None:
+        known["log_memory"] = math.log(max(memory, LEAST_UTILIZATION))
+    return known
 
 
-class Member(Document):
-    """A trained Gaussian process that predicts the log ratio of GPU work to host time from
-    utilisation and step time.
+class LatentProcess(Document):
+    """A Gaussian process that predicts the log ratio of GPU work to host time from utilisation.
 
-    It belongs to one sharpness of the time formula (``physics``). Features are standardised.
+    Features are standardised.
     """
 
+    name: str
+    """Name of the method."""
     features: tuple[str, ...]
+    """Names of the features, which must be known."""
     centre: tuple[float, ...]
     scale: tuple[float, ...]
-    length: float = Field(gt=0)
-    """Length scale of the covariance, in standard deviations of the features."""
-    sharpness: float = Field(ge=1)
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """Smallest (``low``) and largest (``high``) training value of each feature."""
     mean: float
     """Mean of the latent value over the training rows."""
-    rows: tuple[tuple[float, ...], ...]
+    rows: tuple[tuple[float, ...], ...] = Field(min_length=1)
     """Standardised training rows."""
     weights: tuple[float, ...]
     """Weight of each training row in a prediction."""
 
+    @property
+    def is_consistent(self) -> bool:
+        """Return whether the sizes of all arrays fit together."""
+        widths = {len(self.centre), len(self.scale), len(self.low), len(self.high)}
+        widths |= {len(row) for row in self.rows}
+        return (
+            widths == {len(self.features)}
+            and len(self.weights) == len(self.rows)
+            and min(self.scale, default=1.0) > 0
+        )
 
-class LatentGroup(Document):
-    """Gaussian processes that need the same features, with the range of their training data."""
+    def latent(self, known: Mapping[str, float]) -> float:
+        """Return the log ratio of GPU work to host time of a workload with these features."""
+        raw = np.array([known[name] for name in self.features])
+        row = (raw - np.array(self.centre)) / np.array(self.scale)
+        near = kernel(row[None, :], np.array(self.rows).reshape(len(self.rows), -1))
+        return float(self.mean + (near @ self.weights)[0])
 
-    name: str
-    needs: tuple[str, ...]
-    """Names of the features that must be known."""
-    members: tuple[Member, ...] = Field(min_length=1)
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    """Smallest (``low``) and largest (``high``) training value of each needed feature."""
+    def outside(self, known: Mapping[str, float], slack: float = 0.5) -> str | None:
+        """Return a sentence on a feature far outside its training range; None: there is none.
 
-
-class LatentFile(Document):
-    """The content of ``latents.json`` in a slices bundle, with the most accurate family first."""
-
-    schema_: str = Field(default=LATENT_SCHEMA, alias="schema")
-    families: tuple[LatentGroup, ...] = Field(min_length=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Latents:
-    """Log ratios of GPU work to host time by workload, which give the slow-down on any MIG
-    slice."""
-
-    sharpness: tuple[float, ...]
-    """Sharpness of the time formula of each member (``p`` in ``physics``)."""
-    values: Floats
-    """Latent values (members x workloads)."""
-
-    def log_slowdown(self, effective: Floats) -> Floats:
-        """Return the log slow-down of each workload on a slice, averaged over the Gaussian
-        processes.
-
-        ``effective`` holds one effective share of a slice per workload.
+        ``slack`` is how far outside is allowed, as a share of the width of the range.
         """
-        each = [
-            log_slowdown(v, effective, p) for v, p in zip(self.values, self.sharpness, strict=True)
-        ]
-        return np.asarray(np.mean(each, axis=0), dtype=np.float64)
-
-    def probed(
-        self,
-        probe_log: Sequence[float],
-        probe_effective: Sequence[float],
-        unsteadiness: float,
-    ) -> Latents:
-        """Return one workload's log ratios of GPU work to host time, corrected by its runs on
-        slices.
-
-        ``probe_log`` holds the measured log slow-downs, and ``probe_effective`` the slices'
-        effective shares. ``unsteadiness`` adds to the noise of the probes (log of mean over median
-        step time).
-        """
-        noise = math.hypot(PROBE_NOISE, unsteadiness)
-        moved = np.empty_like(self.values)
-        for i, (value, p) in enumerate(zip(self.values, self.sharpness, strict=True)):
-            cost = ((_GRID - value[0]) / LATENT_SPREAD) ** 2
-            for seen, share in zip(probe_log, probe_effective, strict=True):
-                cost = cost + ((log_slowdown(_GRID, share, p) - seen) / noise) ** 2
-            moved[i] = _GRID[int(np.argmin(cost))]
-        return Latents(self.sharpness, moved)
-
-    def centre(self) -> tuple[float, float]:
-        """Return the first workload's mean log ratio of GPU work to host time, and the mean
-        sharpness.
-
-        They tell whether launches or GPU work take most of the time.
-        """
-        return float(self.values[:, 0].mean()), float(np.mean(self.sharpness))
+        for name, low, high in zip(self.features, self.low, self.high, strict=True):
+            room = slack * (high - low)
+            if not low - room <= known[name] <= high + room:
+                return (
+                    f"{name} is {known[name]:.3g}; the bundle was trained on {low:.3g} to "
+                    f"{high:.3g}"
+                )
+        return None
 
 
-def kernel(left: Floats, right: Floats, length: float) -> Floats:
+def kernel(left: Floats, right: Floats) -> Floats:
     """Return the squared exponential covariance between two sets of standardised rows."""
+    length = LENGTH * math.sqrt(max(left.shape[1], 1))
     apart = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=-1)
     return np.asarray(SIGNAL * np.exp(-0.5 * apart / length**2), dtype=np.float64)
 
 
-def latents(family: LatentGroup, known: Sequence[Mapping[str, float]]) -> Latents:
-    """Return each workload's log ratio of GPU work to host time, by every Gaussian process of a
-    family.
+def log_slowdowns(latent: float, effective: Floats) -> Floats:
+    """Return the log slow-down of a workload on slices with these effective shares."""
+    return log_slowdown(np.full(len(effective), latent), effective, SHARPNESS)
 
-    All features that the family needs must be known for each workload.
+
+def probed(
+    latent: float, logs: Sequence[float], effective: Sequence[float], unsteadiness: float
+) -> float:
+    """Return a workload's latent value, corrected by its runs on slices.
+
+    ``logs`` holds the measured log slow-downs, ``effective`` the slices' effective shares;
+    ``unsteadiness`` adds to the noise of the probes (log of mean over median step time).
     """
-    values = []
-    for member in family.members:
-        raw = np.array([[k[name] for name in member.features] for k in known])
-        rows = (raw - np.array(member.centre)) / np.array(member.scale)
-        values.append(
-            member.mean + kernel(rows, np.array(member.rows), member.length) @ member.weights
-        )
-    return Latents(tuple(m.sharpness for m in family.members), np.array(values))
-
-
-def outside(family: LatentGroup, known: Mapping[str, float], slack: float = 0.5) -> dict[str, str]:
-    """Return a sentence for each feature far outside its training range, by the feature's name.
-
-    ``slack`` is how far outside is allowed, as a share of the width of the range.
-    """
-    sentences = {}
-    for name, low, high in zip(family.needs, family.low, family.high, strict=True):
-        room = slack * (high - low)
-        if not low - room <= known[name] <= high + room:
-            sentences[name] = (
-                f"{name} is {known[name]:.3g}; the bundle was trained on {low:.3g} to {high:.3g}"
-            )
-    return sentences
+    noise = math.hypot(PROBE_NOISE, unsteadiness)
+    cost = ((_GRID - latent) / LATENT_SPREAD) ** 2
+    for seen, share in zip(logs, effective, strict=True):
+        cost = cost + ((log_slowdown(_GRID, share, SHARPNESS) - seen) / noise) ** 2
+    return float(_GRID[int(np.argmin(cost))])

@@ -21,10 +21,17 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse
-from berth.predictor.families.slices.bundle import SliceModel, SlowdownWidth
+from berth.predictor.families.slices import sweep
+from berth.predictor.families.slices.bundle import MethodEntry, SliceManifest, SlowdownWidth
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.from_use import most_log_slowdown
-from berth.predictor.families.slices.latent import STEP, LatentGroup, features, latents, outside
+from berth.predictor.families.slices.latent import (
+    SHARPNESS,
+    LatentProcess,
+    features,
+    log_slowdowns,
+    probed,
+)
 from berth.predictor.families.slices.physics import (
     SliceShare,
     launch_share,
@@ -33,8 +40,8 @@ from berth.predictor.families.slices.physics import (
 )
 from berth.predictor.families.slices.sweep import (
     MOST_MISFIT,
+    Load,
     LoadModel,
-    Loads,
     SeenProbe,
     can_fit,
     fit,
@@ -43,10 +50,8 @@ from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload, 
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
-SWEEP, PAIR, BATCHES = "sweep", "pair", "batches"
-"""Methods: a load model fitted to times over batches and processes; the same where fewer than
-``LEAST_PROCESSES`` numbers of processes were measured; batch equivalence."""
-LEAST_PROCESSES = 3
+SWEEP, BATCHES = "sweep", "batches"
+"""Methods: a load model fitted to times over batches and processes; batch equivalence."""
 TYPICAL = "typical"
 """Method for workloads of which only one time is known: the mean of the training models, as a
 prior."""
@@ -118,20 +123,20 @@ class _SlowdownEstimate:
 class SlicePredictor:
     """Predictor of a workload's slow-down on slices of its GPU. Equal inputs give equal results."""
 
-    model: SliceModel
+    model: SliceManifest
 
     def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
         """Return the prediction methods that the workload's measurements allow, narrowest interval
         first."""
-        names = [f.name for f in self.model.families if self._known(workload, f) is not None]
+        names = [p.name for p in self.model.latents if _known(workload, p) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
         if len(set(processes)) > 1 and can_fit(batches, processes):
-            names.append(SWEEP if len(set(processes)) >= LEAST_PROCESSES else PAIR)
+            names.append(SWEEP)
         if Curve.of(workload.points, workload.processes) is not None:
             names.append(BATCHES)
-        known = [name for name in names if name in self.model.methods]
-        return tuple(sorted(known, key=lambda name: self.model.methods[name].width.q90))
+        known = [entry for entry in self.model.methods if entry.name in names]
+        return tuple(e.name for e in sorted(known, key=lambda entry: entry.width.q90))
 
     def predict(
         self,
@@ -168,8 +173,9 @@ class SlicePredictor:
         known = self._beyond(workload, probes)
         accidents = _measured(workload, known)
         probes = [one for one in probes if one not in known]
-        by = {SWEEP: self._by_sweep, PAIR: self._by_sweep, BATCHES: self._by_batches}
-        estimate = by.get(name, self._by_latent)(name, workload, effective, probes)
+        by = {SWEEP: self._by_sweep, BATCHES: self._by_batches}
+        entry = next(entry for entry in self.model.methods if entry.name == name)
+        estimate = by.get(name, self._by_latent)(entry, workload, effective, probes)
         logs, point = np.maximum(estimate.log_slowdown, 0.0), workload.target
         if point is not None and point.sm_utilization is not None:
             most = [most_log_slowdown(point.sm_utilization, float(e)) for e in effective]
@@ -184,58 +190,34 @@ class SlicePredictor:
             self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
         )
 
-    def _known(self, workload: SliceWorkload, family: LatentGroup) -> dict[str, float] | None:
-        """Return the workload's features by name; None if a feature that ``family`` needs is
-        missing, or if the measured time is that of a whole job, which says nothing about its
-        steps."""
-        point = workload.target
-        if point is None or (family.needs and point.processes != 1):
-            return None
-        known = features(point)
-        if not all(name in known for name in family.needs) or STEP in outside(family, known):
-            return None
-        return known
-
     def _by_latent(
-        self,
-        name: str,
-        workload: SliceWorkload,
-        effective: Floats,
-        probes: Probes,
+        self, entry: MethodEntry, workload: SliceWorkload, effective: Floats, probes: Probes
     ) -> _SlowdownEstimate:
-        family = next(f for f in self.model.families if f.name == name)
-        point, known = workload.target, self._known(workload, family)
-        if point is None or known is None:
-            raise AssertionError("only asked where the family can answer")
-        workload_latents = latents(family, [known])
-        width = self.model.methods[name].width_at(workload.target_batch)
+        process, point = self.model.latent(entry.name), workload.target
+        known = None if process is None else _known(workload, process)
+        if process is None or point is None or known is None:
+            raise AssertionError("only asked where the process can answer")
+        latent, width = process.latent(known), entry.width_at(workload.target_batch)
         at_target = {(point.batch, point.processes): point.seconds}
         seen = self._seen(probes, lambda *load: at_target.get(load))
-        probed = self.model.methods[name].probed
-        if seen and probed is not None:
+        if seen and entry.probed is not None:
             logs = [probe.log_slowdown for probe in seen]
             at = [probe.effective for probe in seen]
-            workload_latents = workload_latents.probed(logs, at, point.unsteadiness)
-            width = probed
-        predicted = workload_latents.log_slowdown(effective)
-        latent, sharp = workload_latents.centre()
-        launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
-        extra = np.full(len(effective), point.unsteadiness)
-        doubt = next(iter(outside(family, known).values()), None)
-        return _SlowdownEstimate(name, predicted, point.seconds, launch, width, extra, doubt)
+            latent, width = probed(latent, logs, at, point.unsteadiness), entry.probed
+        launch = np.array([launch_share(latent, float(e), SHARPNESS) for e in effective])
+        return _SlowdownEstimate(
+            entry.name, log_slowdowns(latent, effective), point.seconds, launch, width,
+            np.full(len(effective), point.unsteadiness), process.outside(known),
+        )  # fmt: skip
 
     def _by_batches(
-        self,
-        name: str,
-        workload: SliceWorkload,
-        effective: Floats,
-        probes: Probes,
+        self, entry: MethodEntry, workload: SliceWorkload, effective: Floats, probes: Probes
     ) -> _SlowdownEstimate:
         """Return log slow-downs by batch equivalence, scaled by runs on slices."""
         curve = Curve.of(workload.points, workload.processes)
         if curve is None:
             raise AssertionError("only asked where there is a curve")
-        entry, batch = self.model.methods[name], workload.target_batch
+        batch = workload.target_batch
         width, factor = entry.width_at(batch), 1.0
         seen = self._seen(
             probes, lambda b, n: curve.whole_s(b) if n == workload.processes else None
@@ -244,7 +226,7 @@ class SlicePredictor:
             width = entry.probed
             factor = probe_factor(
                 [
-                    float(curve.log_slowdowns(p.load.batch[0], np.array([p.effective]))[0])
+                    float(curve.log_slowdowns(p.load.batch, np.array([p.effective]))[0])
                     for p in seen
                 ],
                 [p.log_slowdown for p in seen],
@@ -252,7 +234,7 @@ class SlicePredictor:
         point = workload.target
         extra = point.unsteadiness if point else UNKNOWN_LOAD_WIDTH
         return _SlowdownEstimate(
-            name,
+            entry.name,
             factor * curve.log_slowdowns(batch, effective),
             curve.whole_s(batch),
             curve.launch_shares(batch, effective),
@@ -262,30 +244,22 @@ class SlicePredictor:
         )
 
     def _by_sweep(
-        self,
-        name: str,
-        workload: SliceWorkload,
-        effective: Floats,
-        probes: Probes,
+        self, entry: MethodEntry, workload: SliceWorkload, effective: Floats, probes: Probes
     ) -> _SlowdownEstimate:
-        load_model = load_model_of(workload.points)
-        point = workload.target
-        whole_s = None if point is None else point.seconds
-        load = Loads.one(workload.target_batch, workload.processes, whole_s)
-        entry = self.model.methods[name]
-        width, capacity = entry.width_at(workload.target_batch), 0.0
+        load_model, point = load_model_of(workload.points), workload.target
+        batch, processes = workload.target_batch, workload.processes
+        whole_s = load_model.whole_s(batch, processes) if point is None else point.seconds
+        load = Load(batch, processes, None if point is None else math.log(whole_s))
+        width, capacity = entry.width_at(batch), 0.0
         measured = {(p.batch, p.processes): p.seconds for p in workload.points}
         seen = self._seen(probes, lambda *load: measured.get(load) or load_model.whole_s(*load))
         if seen and entry.probed is not None:
-            width, capacity = entry.probed, self.model.sweep.capacity_from(load_model, seen)
-        loads = load.times(len(effective))
+            width, capacity = entry.probed, sweep.capacity_from(load_model, seen)
         moved = np.where(effective < 1, capacity, 0.0)
-        logs = self.model.sweep.log_slowdown(load_model, loads, effective, moved)
-        host, work = load_model.logs(loads.batch, loads.processes, effective)
+        ones = np.ones(len(effective))
+        host, work = load_model.logs(batch * ones, processes * ones, effective)
         launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
-        if whole_s is None:
-            whole_s = load_model.whole_s(workload.target_batch, workload.processes)
         unfit = None
         if load_model.misfit > MOST_MISFIT:
             unfit = (
@@ -293,8 +267,9 @@ class SlicePredictor:
                 f"(off by {math.expm1(load_model.misfit):.0%})"
             )
         return _SlowdownEstimate(
-            name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit
-        )
+            entry.name, sweep.log_slowdowns(load_model, load, effective, moved), whole_s, launch,
+            width, extra * ones, unfit,
+        )  # fmt: skip
 
     def _beyond(self, workload: SliceWorkload, probes: Probes) -> Probes:
         """Return the runs on slices that were slower than the slice's share explains, against the
@@ -316,7 +291,7 @@ class SlicePredictor:
         for share, probe in probes:
             whole = whole_s(probe.batch, probe.processes)
             if whole is not None:
-                load = Loads.one(probe.batch, probe.processes, whole)
+                load = Load(probe.batch, probe.processes, math.log(whole))
                 effective = self.model.shares.effective(share)
                 seen.append(SeenProbe(load, effective, math.log(probe.seconds / whole)))
         return seen
@@ -360,6 +335,15 @@ class SlicePredictor:
             share, slowdown, slowdown.scaled(estimate.whole_s), estimate.whole_s,
             _bound(workload, launch), launch, basis, estimate.name, abstained,
         )  # fmt: skip
+
+
+def _known(workload: SliceWorkload, process: LatentProcess) -> dict[str, float] | None:
+    """Return the workload's features by name; None if one that ``process`` needs is missing."""
+    point = workload.target
+    if point is None or (process.features and point.processes != 1):
+        return None
+    known = features(point.sm_utilization, point.memory_utilization)
+    return known if all(name in known for name in process.features) else None
 
 
 @lru_cache(maxsize=256)

@@ -52,7 +52,7 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
         cut = slice_of(question.platforms[next(iter(shares))])
         known = cut is not None and cut[0].gpu in manifest.gpus
         whole = forecast.curves[parent].nearest(1)
-        from_use = _from_use(question, parent, shares, bundles)
+        from_use = _from_use(question, parent, shares, manifest)
         ratios = from_use or _ratios(forecast.curves, whole, shares, manifest)
         for name, ratio in ratios.items():
             own = _own(forecast.curves, name, whole)
@@ -67,14 +67,11 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
 
 
 def _from_use(
-    question: Question, parent: str, shares: Mapping[str, SliceShare], bundles: Bundles
+    question: Question, parent: str, shares: Mapping[str, SliceShare], manifest: SliceManifest
 ) -> dict[str, Interval] | None:
     document = question.workload.document
     use = document.gpu_use(parent) if isinstance(document, RecordsGpuUse) else None
-    if use is None:
-        return None
-    folder = bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE)
-    return slowdowns(use, shares, _manifest(folder), folder)
+    return None if use is None else slowdowns(use, shares, manifest)
 
 
 @lru_cache(maxsize=8)

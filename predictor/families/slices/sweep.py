@@ -15,14 +15,12 @@ loss:
 - ``e``: effective share of the slice, 0 to 1 (from the bundle, 1 on the whole GPU).
 
 The bounds are those of operational analysis (Denning and Buzen, 1978) for a delay and a shared
-station. ``SweepModel`` applies the load model to slices and adds a learnt correction (gradient
-boosting over the load model's results; names of models are not among its inputs).
+station. Nothing is learnt from other workloads but the effective shares.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,105 +193,49 @@ PROBE_NOISE = 0.03
 _GRID = np.linspace(-1.2, 1.2, 241)
 """Shifts of log capacity among which the best one for the probes is searched."""
 
-Residual = Callable[[Floats], Floats]
-"""A function from feature rows (rows x ``bundle.RESIDUAL_FEATURES``) to corrections of log
-slow-downs."""
-
 
 @dataclass(frozen=True, slots=True)
-class Loads:
-    """Loads on a GPU or slice: batch sizes and numbers of processes, as arrays of equal length."""
+class Load:
+    """A load on a GPU or slice: a batch size and a number of processes."""
 
-    batch: Floats
-    processes: Floats
-    log_whole_s: Floats
-    """Log of the measured seconds per batch on the whole GPU; NaN: not measured."""
-
-    @classmethod
-    def one(cls, batch: float, processes: float, whole_s: float | None) -> Loads:
-        """Return a single load; ``whole_s`` is its measured seconds per batch on the whole GPU, or
-        None."""
-        log_s = math.nan if whole_s is None else math.log(whole_s)
-        return cls(np.array([batch]), np.array([float(processes)]), np.array([log_s]))
-
-    def times(self, count: int) -> Loads:
-        """Return this single load repeated ``count`` times, one entry per slice."""
-        return Loads(
-            np.repeat(self.batch, count),
-            np.repeat(self.processes, count),
-            np.repeat(self.log_whole_s, count),
-        )
+    batch: float
+    processes: float
+    log_whole_s: float | None
+    """Log of the measured seconds per batch on the whole GPU; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenProbe:
-    """The measured slow-down of one load (batch size and processes) on one MIG slice."""
+    """The measured slow-down of one load on one MIG slice."""
 
-    load: Loads
+    load: Load
     effective: float
     """Effective share of the slice, 0 to 1."""
     log_slowdown: float
 
 
-@dataclass(frozen=True, slots=True)
-class SweepModel:
-    """Predictor of slow-downs from a workload's load model and a learnt correction."""
+def log_slowdowns(
+    load_model: LoadModel, load: Load, effective: Floats, capacity: Floats | float = 0.0
+) -> Floats:
+    """Return the log slow-down of a load on slices with these effective shares.
 
-    residual: Residual
-    """The learnt correction."""
-
-    def log_slowdown(
-        self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
-    ) -> Floats:
-        """Return the log slow-down of each load (batch size and processes) on the slice at the same
-        index.
-
-        ``effective`` holds the slices' effective shares. ``capacity`` is added to their logs (from
-        a run on a slice; 0: no such run).
-        """
-        able = np.minimum(effective * np.exp(capacity), 1.0)
-        base = load_model_log_slowdown(load_model, loads, able)
-        correction = self.residual(residual_features(load_model, loads, effective))
-        return np.asarray(base + correction, dtype=np.float64)
-
-    def capacity_from(self, load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
-        """Return the shift of the log capacity that explains the measured slow-downs on slices
-        best."""
-        cost = (_GRID / CAPACITY_SPREAD) ** 2
-        for probe in probes:
-            predicted = self.log_slowdown(
-                load_model,
-                probe.load.times(len(_GRID)),
-                np.full(len(_GRID), probe.effective),
-                _GRID,
-            )
-            cost = cost + ((predicted - probe.log_slowdown) / PROBE_NOISE) ** 2
-        return float(_GRID[int(np.argmin(cost))])
-
-
-def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return the log slow-downs by the load model, without the learnt correction.
-
-    Where the time on the whole GPU was measured, it replaces part of the load model's (``ANCHOR``).
+    ``capacity`` is added to their logs (from a run on a slice; 0: no such run). Where the time on
+    the whole GPU was measured, it replaces part of the load model's (``ANCHOR``).
     """
-    whole = load_model.log_time(loads.batch, loads.processes, np.ones_like(loads.batch))
-    off = np.nan_to_num(loads.log_whole_s - whole, nan=0.0)
-    slice_ = load_model.log_time(loads.batch, loads.processes, effective)
+    able = np.minimum(effective * np.exp(capacity), 1.0)
+    batch, processes = np.full(len(able), load.batch), np.full(len(able), load.processes)
+    whole = load_model.log_time(batch, processes, np.ones_like(batch))
+    off = 0.0 if load.log_whole_s is None else load.log_whole_s - whole
+    slice_ = load_model.log_time(batch, processes, able)
     return np.asarray(slice_ - whole - ANCHOR * off, dtype=np.float64)
 
 
-def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return the inputs of the learnt correction of slow-downs, as ``bundle.RESIDUAL_FEATURES``
-    lists."""
-    batch, processes = loads.batch, loads.processes
-    host, work = load_model.logs(batch, processes, effective)
-    ones = np.ones_like(batch)
-    host_whole, work_whole = load_model.logs(batch, processes, ones)
-    bare = load_model.log_time(batch, processes, effective) - load_model.log_time(
-        batch, processes, ones
-    )
-    columns = (
-        -np.log(effective), bare, work - host, work_whole - host_whole,
-        np.log(processes), np.log(batch),
-    )  # fmt: skip
-    return np.stack(columns, axis=1)
+def capacity_from(load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
+    """Return the shift of the log capacity that explains the measured slow-downs on slices
+    best."""
+    cost = (_GRID / CAPACITY_SPREAD) ** 2
+    for probe in probes:
+        shares = np.full(len(_GRID), probe.effective)
+        predicted = log_slowdowns(load_model, probe.load, shares, _GRID)
+        cost = cost + ((predicted - probe.log_slowdown) / PROBE_NOISE) ** 2
+    return float(_GRID[int(np.argmin(cost))])

@@ -11,7 +11,7 @@ from slice_workloads import saturating_s, sweep
 from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, SlowdownWidth, load
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.physics import SliceShare
-from berth.predictor.families.slices.predictor import BATCHES, PAIR, SlicePredictor
+from berth.predictor.families.slices.predictor import BATCHES, SWEEP, SlicePredictor
 from berth.predictor.families.slices.workload import SliceProbe, WholeRun
 
 SHARES = np.array([0.15, 0.3, 0.5, 1.0])
@@ -84,13 +84,13 @@ def test_times_over_batches_alone_are_enough() -> None:
     assert plain.slowdown.mid > 3
 
 
-def test_one_run_with_two_processes_beside_the_batches_is_a_method_of_its_own() -> None:
+def test_one_run_with_two_processes_beside_the_batches_fits_the_load_model() -> None:
     both = sweep(most=2)
     points = tuple(p for p in both.points if p.processes == 1 or p.batch == 32)
     pair = both.model_copy(update={"points": points})
     (made,) = PREDICTOR.predict(pair, [SliceShare(1 / 7, 1 / 8)], gpu="A100-80GB")
     (alone,) = PREDICTOR.predict(sweep(most=1), [SliceShare(1 / 7, 1 / 8)], gpu="A100-80GB")
-    assert (made.method, alone.method) == (PAIR, BATCHES)
+    assert (made.method, alone.method) == (SWEEP, BATCHES)
     assert made.slowdown.log_width < alone.slowdown.log_width
     true = saturating_s(32, 1, 0.147) / saturating_s(32, 1)
     assert made.slowdown.mid == pytest.approx(true, rel=0.25)
