@@ -104,8 +104,6 @@ FIGURES = (
     Figure("fairness", "fairness", "{:.3f}".format, "always"),
     Figure("killed by limit", "killed", "{:.0f}".format, "always", brief="Killed"),
     Figure("killed by memory", "killed_memory", "{:.0f}".format),
-    Figure("GPUs cut anew", "recuts", str),
-    Figure("GPU-hours drained", "drained_gpu_h", "{:.3g}".format),
     _count("never started", "never"),
     Figure("refused", "refused", str, count=lambda counts: sum(counts.refused.values())),
     _count("jobs moved", "moved", "always", brief="Moved"),

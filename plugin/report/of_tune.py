@@ -38,8 +38,8 @@ def tune_report(result: Result, currency: str) -> Report:
     """Return the full report of a tuning: verdict, test weeks, recommended site file, trials, and
     both replays."""
     order, tuned, judgement = result.order, result.tuned, result.judgement
-    difference, slices = result.difference, result.slices
-    recommended = judgement.recommended if difference or slices else None
+    difference = result.difference
+    recommended = judgement.recommended if difference else None
     metrics = [METRICS[name] for name in order.metrics]
     parts = [
         Part("How", [_how(order, tuned, judgement), *result.notes]),
@@ -52,7 +52,6 @@ def tune_report(result: Result, currency: str) -> Report:
             tables=_changes(recommended, tuned.today),
             verbatim=difference,
         ),
-        *([Part("The recommended settings of slices", verbatim=slices)] if slices else ()),
         Part(
             "Trials on the training weeks",
             _more_trials(tuned),
@@ -84,9 +83,8 @@ def verdict_report(result: Result, currency: str) -> Report:
     ]  # fmt: skip
     parts = [Part("", lines)]
     parts += [Part("", tables=[table]) for table in differences_tables(result.judgement, currency)]
-    parts += [
-        Part("", verbatim=text.rstrip()) for text in (result.difference, result.slices) if text
-    ]
+    if result.difference:
+        parts.append(Part("", verbatim=result.difference.rstrip()))
     return Report("", "", parts)
 
 
@@ -100,7 +98,7 @@ def tune_data(result: Result, folder: Path) -> dict[str, Any]:
             "running": now.running, "surplus": now.surplus,
         },
         "notes": list(result.notes),
-        "recommended": bool(result.difference or result.slices),
+        "recommended": bool(result.difference),
         "reason": judgement.reason,
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "without_effect": list(judgement.dropped),

@@ -18,7 +18,6 @@ JOURNAL = "journal.log"
 REPORT = "report.html"
 TUNED = "berth.tuned.toml"
 DIFFERENCE = "berth.diff"
-SLICES = "mig.tuned.toml"
 
 
 class TuneOrder(Document):

@@ -16,7 +16,6 @@ from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
 from berth.policies.replay.predicted import ForecastColumns
-from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Floats
 from berth.policies.tuning.trace_replayer import TraceReplayer
 from berth.predictor.core.intervals import NORMAL_90
@@ -28,7 +27,7 @@ WORTH_COMPILING = 2_000
 FEWEST_ERRORS = 20
 """Least number of errors of one user's predictions from which the width of their intervals is
 computed."""
-OPTIONS = ("backfill", "format", "recut", "times", "utc")
+OPTIONS = ("backfill", "format", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
@@ -49,7 +48,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
     known = f"known: {', '.join(formats())}"
     if options.get("format") not in (None, *formats()):
         raise UsageError(f"--option format={options['format']} is not known", hint=known)
-    recut, utc = (_said_yes(options, name) for name in ("recut", "utc"))
+    utc = _said_yes(options, "utc")
     times = options.get("times")
     past = past_jobs(jobs, options.get("format"), Path(times) if times else None, utc=utc)
     site_cluster = cluster_of(site)
@@ -68,17 +67,14 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
                 f"{jobs} has no time on {name} of any job that could be replayed",
                 hint="fill its column, or leave it out",
             )
-    if not site_cluster.cluster.sliced:
-        _check_movable(trace, site, jobs)
+    _check_movable(trace, site, jobs)
     return TraceReplayer(
         trace=trace,
         cluster=site_cluster.cluster,
         partition_of=site_cluster.partition_of,
         # The first parts of long traces are compiled too: compiling costs time only once.
         settings=Settings(
-            backfill,
-            compiled=(has_numba() and len(trace) >= WORTH_COMPILING) or None,
-            recutting=Recutting() if recut else None,
+            backfill, compiled=(has_numba() and len(trace) >= WORTH_COMPILING) or None
         ),
         notes=tuple(notes),
         candidates=site.candidates,

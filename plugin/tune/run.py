@@ -18,7 +18,6 @@ from berth.plugin.site.edit import KeyChange, with_settings
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
-    SLICES,
     TUNED,
     TuneOrder,
     content_of,
@@ -30,7 +29,7 @@ from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, s
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import METRICS, TracePart
 from berth.policies.tuning.judgement import Judgement, judge
-from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
+from berth.policies.tuning.parameters import PARAMETERS, Values, chosen, values_of
 from berth.policies.tuning.storage import (
     Patience,
     Progress,
@@ -55,28 +54,6 @@ def rounded(values: Values) -> dict[str, float | str]:
         name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
         for name, value in values.items()
     }
-
-
-def policy_values(values: Values) -> dict[str, float | str]:
-    """Return the tuned settings of the policy, without those of slices."""
-    return {n: value for n, value in rounded(values).items() if not PARAMETERS[n].sliced}
-
-
-def slices_text(values: Values) -> str:
-    """Return the tune's recommendation for MIG slices as text; empty: no recommendation.
-
-    The text has each GPU's initial layout, and the ``[trigger]`` table of the slice settings.
-    """
-    of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
-    lines = []
-    if LAYOUT in of_slices:
-        lines.append(f"# each GPU at first: {of_slices.pop(LAYOUT)}")
-    if of_slices:
-        lines.append("[trigger]")
-    for name, value in of_slices.items():
-        word = {"yes": "true", "no": "false"}.get(str(value), f"{value}")
-        lines.append(f"{name.partition('.')[2]} = {word}  # tuned: {PARAMETERS[name].why}")
-    return "".join(f"{line}\n" for line in lines)
 
 
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
@@ -112,8 +89,6 @@ class Result:
     judgement: Judgement
     difference: str
     """The diff of the site file; empty: no change is recommended."""
-    slices: str
-    """Recommended MIG layout, as text; empty: no change is recommended."""
     notes: tuple[str, ...] = ()
     """Notes of the replay, as in ``TraceReplayer``."""
 
@@ -197,9 +172,8 @@ def tune(
         test=test,
     )
     difference = _write_site(folder, site, judgement)
-    slices = _write_slices(folder, judgement)
     notes = tuple(tuning.replayer.notes)
-    return Result(order, tuned, judgement, difference, slices, notes)
+    return Result(order, tuned, judgement, difference, notes)
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
@@ -215,7 +189,7 @@ def tuning_of(order: TuneOrder, site: Site, nodes: TraceReplayer) -> Tuning:
     return Tuning(
         replayer=replayer,
         today=site.policy,
-        parameters=chosen(order.parameters, replayer.layouts),
+        parameters=chosen(order.parameters),
         metrics=tuple(METRICS[name] for name in order.metrics),
         train=TracePart(0.0, order.train_s),
         first=TracePart(0.0, order.first_s) if order.first_s else None,
@@ -241,7 +215,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
         return ""
     source = Path(site.source)
     old = source.read_text(encoding="utf-8")
-    values = policy_values(judgement.recommended.values)
+    values = rounded(judgement.recommended.values)
     if not values:
         return ""
     try:
@@ -252,14 +226,3 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
     write_text(folder / TUNED, new)
     write_text(folder / DIFFERENCE, difference)
     return difference
-
-
-def _write_slices(folder: Path, judgement: Judgement) -> str:
-    """Write the recommendation for MIG slices and return it; empty: no recommendation."""
-    (folder / SLICES).unlink(missing_ok=True)
-    if not judgement.shown or judgement.recommended is None:
-        return ""
-    text = slices_text(judgement.recommended.values)
-    if text:
-        write_text(folder / SLICES, text)
-    return text

@@ -15,8 +15,8 @@ from berth.policies.replay.cluster import (
 from berth.policies.replay.engine import replay
 from berth.policies.replay.metrics import Metrics, metrics
 from berth.policies.replay.placement import Option, Placer, Present
-from berth.policies.replay.replayed import Recut, ReplayCounts, Replayed
-from berth.policies.replay.settings import Backfill, Recutting, Settings
+from berth.policies.replay.replayed import ReplayCounts, Replayed
+from berth.policies.replay.settings import Backfill, Settings
 from berth.policies.replay.trace import Trace, trace_of
 from berth.policies.replay.users import UserChange, changes_by_user
 
@@ -29,8 +29,6 @@ __all__ = [
     "Partition",
     "Placer",
     "Present",
-    "Recut",
-    "Recutting",
     "ReplayCounts",
     "Replayed",
     "Reservation",

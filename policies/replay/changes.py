@@ -117,11 +117,15 @@ def _of_layout(cluster: Cluster, name: str, value: str) -> Cluster:
         raise UsageError(
             f"no GPUs {name!r} are cut", hint=f"there are: {', '.join(known) or 'none'}"
         )
-    sliced = (
-        replace(gpus, layout=Layout.parse(value)) if gpus.name == name else gpus
-        for gpus in cluster.sliced
+    cut_so = next(
+        replace(gpus, layout=Layout.parse(value)) for gpus in cluster.sliced if gpus.name == name
     )
-    return replace(cluster, sliced=tuple(sliced))
+    counts = {cut_so.kind(profile): cut_so.slices(profile) for profile in cut_so.profiles}
+    return replace(
+        cluster,
+        sliced=tuple(cut_so if gpus.name == name else gpus for gpus in cluster.sliced),
+        kinds=tuple(replace(k, count=counts.get(k.name, k.count)) for k in cluster.kinds),
+    )
 
 
 def _over(cluster: Cluster, name: str, value: str, text: str) -> Cluster:

@@ -1,12 +1,11 @@
 """The cluster that a trace is replayed on: kinds of nodes, partitions, and MIG GPUs.
 
-MIG slices of one profile are a kind of nodes of their own, with one row for every place on every
-GPU where such a slice can exist. Rows of slices that do not exist at the moment take no job.
+MIG slices of one profile are a kind of nodes of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
@@ -19,8 +18,8 @@ from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 class NodeKind:
     """A group of nodes of the simulated cluster that have equal resources.
 
-    MIG slices of one profile are a kind of their own: one node for each place on a GPU where such a
-    slice can exist (``Cluster.sliced``), without cores and memory of the host.
+    MIG slices of one profile are a kind of their own (``Cluster.sliced``): one node for each slice,
+    without cores and memory of the host.
     """
 
     name: str
@@ -73,7 +72,7 @@ class SlicedGpus:
     geometry: Geometry
     count: int
     layout: Layout
-    """The layout of each GPU at the begin of the replay."""
+    """The layout of each GPU."""
     profiles: tuple[str, ...]
     """The profiles that jobs can request; no other instances are created."""
 
@@ -89,27 +88,9 @@ class SlicedGpus:
         """Return the name of the node kind for slices of this profile."""
         return f"{self.name}-{profile}"
 
-    def places(self, profile: str) -> tuple[int, ...]:
-        """Return the memory slices where such a slice can start, in the order of the kind's
-        rows."""
-        return tuple(self.geometry.profile(profile).placements)
-
-    def rows(self, profile: str) -> int:
-        """Return the number of rows of this profile's node kind: GPUs times places."""
-        return self.count * len(self.places(profile))
-
-    def instances(self) -> Iterator[tuple[str, int, int, GpuInstance]]:
-        """Yield ``(kind, row within the kind, GPU, instance)`` for every slice that can exist."""
-        for profile in self.profiles:
-            places = self.places(profile)
-            for gpu in range(self.count):
-                for at, begin in enumerate(places):
-                    yield (
-                        self.kind(profile),
-                        gpu * len(places) + at,
-                        gpu,
-                        GpuInstance(begin, profile),
-                    )
+    def slices(self, profile: str) -> int:
+        """Return the number of slices of this profile."""
+        return self.count * self.layout.counts().get(profile, 0)
 
 
 @dataclass(frozen=True)
@@ -134,10 +115,6 @@ class Cluster:
         _unique("partition", [part.name for part in self.partitions])
         if not self.partitions:
             raise UsageError("the cluster has no partition")
-        for gpus in self.sliced:
-            for profile in gpus.profiles:
-                if self.kind(gpus.kind(profile)).count != gpus.rows(profile):
-                    raise UsageError(f"kind {gpus.kind(profile)} lacks places of slices")
         for kind in self.kinds:
             if kind.count < 0 or kind.cores < 0 or kind.gpus < 0 or kind.memory_bytes < 0:
                 raise UsageError(f"kind {kind.name} has a negative count")
@@ -225,7 +202,7 @@ def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
         price, power = whole.price_per_gpu_hour, whole.power_per_gpu_w
         kinds.append(
             NodeKind(
-                gpus.kind(profile), gpus.rows(profile), cores=0, gpus=1,
+                gpus.kind(profile), gpus.slices(profile), cores=0, gpus=1,
                 platform=platform_of(whole.platform or whole.name, profile),
                 power_per_gpu_w=None if power is None else power * share,
                 price_per_gpu_hour=None if price is None else price * share,
@@ -245,25 +222,6 @@ def whole(geometry: Geometry) -> Layout:
     """Return the layout of one slice that takes the whole GPU."""
     largest = max(plain(geometry), key=lambda p: (p.compute_slices, p.memory_slices))
     return Layout((GpuInstance(largest.placements[0], largest.name),))
-
-
-def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
-    """Return the layouts of requestable slices to which no such slice can be added.
-
-    Of layouts with equal numbers of each profile, only one is returned.
-    """
-    by_counts: dict[tuple[tuple[str, int], ...], Layout] = {}
-    todo = [Layout()]
-    while todo:
-        partial = todo.pop()
-        more = [i for i in partial.additions(gpus.geometry) if i.profile in gpus.profiles]
-        last = partial.instances[-1].start if partial.instances else -1
-        todo += [partial.plus(i) for i in more if i.start > last]
-        if not more:
-            by_counts.setdefault(tuple(sorted(partial.counts().items())), partial)
-    return tuple(
-        sorted(by_counts.values(), key=lambda layout: (len(layout.instances), str(layout)))
-    )
 
 
 def plain(geometry: Geometry) -> Sequence[SliceProfile]:

@@ -22,7 +22,6 @@ from berth.policies.replay.predicted import TraceForecasts
 from berth.policies.replay.seen import SeenStates
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
-from berth.policies.slice_choice import slices_that_will_do
 from berth.policies.values import Candidate, Decision, Edit, Ranked, Request, Resources
 
 SHAPES_KEPT = 20_000
@@ -67,7 +66,6 @@ class Decided:
         self._seen = SeenStates(
             candidates, partition_of, cluster, every_s=STATES_S, lookahead=lookahead,
         )  # fmt: skip
-        self._will_do: Sequence[int] = ()
         self._requests = requests_of(trace) if requests is None else requests
         self._own_platform = own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
@@ -98,9 +96,6 @@ class Decided:
                 f"{type(error).__name__}: {error}",
                 hint="it fails so in production, too: run it on this job alone",
             ) from error
-        if present.slices is not None:
-            slices = slices_that_will_do(decision)
-            self._will_do = [self._partition_of[ranked.candidate] for ranked in slices]
         if decision.edit is None:
             return None
         options = self._options(job, request, decision, decision.edit)
@@ -113,11 +108,6 @@ class Decided:
         """Return whether the candidates' states at that moment would be the same as at the last
         placement."""
         return self._seen.same_at(moment_s)
-
-    def slices_for(self, job: int) -> Sequence[int]:
-        """Return the partitions of MIG slices that suit the job placed last, whether or not they
-        exist now."""
-        return self._will_do
 
     def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:
         """Return the options of a placed job; empty where the true run time on the best one is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -31,7 +30,6 @@ from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.jobs import start, submit
 from berth.policies.replay.kernel.state import State
 from berth.policies.replay.placement import Option, Placer, Present
-from berth.policies.replay.recutting import Recutter
 from berth.policies.replay.replayed import ReplayCounts, Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Flags, Ints, Trace
@@ -65,21 +63,14 @@ def replay(
         if settings.compiled is None and len(trace) < WORTH_COMPILING
         else settings.compiled,
     )
-    recutter = Recutter(inputs) if cluster.sliced else None
     answers = _Answers(np.zeros(len(trace), bool), trace.memory_bytes.copy())
     if placement is None:
         begun = prepare(inputs)
-        if recutter is not None:
-            recutter.begin(begun)
-        used = begun if recutter is not None else _with_used(begun)
-        state = _run_shown(run, _running(used, held), len(trace), recutter)
+        state = _run_shown(run, _running(_with_used(begun), held), len(trace))
         state = state._replace(need=begun.need)
     else:
-        state = _run_placed(run, inputs, placement, answers, held=held, recutter=recutter)
-    replayed = _result(inputs, state, answers)
-    return (
-        replayed if recutter is None else dataclasses.replace(replayed, recuts=tuple(recutter.done))
-    )
+        state = _run_placed(run, inputs, placement, answers, held=held)
+    return _result(inputs, state, answers)
 
 
 class _Answers(NamedTuple):
@@ -91,25 +82,20 @@ class _Answers(NamedTuple):
     """[jobs] memory requested per node, in the partition where the job was placed."""
 
 
-def _run_shown(run: Run, state: State, stop: int, recutter: Recutter | None) -> State:
+def _run_shown(run: Run, state: State, stop: int) -> State:
     """Run as ``_run`` does; where progress is displayed, in steps with a report after each."""
     if progress.is_shown():
         for before in range(0, stop, max(1, stop // progress.REPORTS)):
-            state = _run(run, state, before, recutter)
+            state = _run(run, state, before)
             progress.report(_REPLAYED, before, stop)
         progress.report(_REPLAYED, stop, stop)
-    return _run(run, state, stop, recutter)
+    return _run(run, state, stop)
 
 
-def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) -> State:
-    while True:
-        if recutter is not None:
-            state.clock[at.UNTIL] = recutter.next_s
-        while not run(state, stop):
-            state = _longer(state)
-        if recutter is None or state.clock[at.NOW] < recutter.next_s:
-            return state
-        recutter.act(state)
+def _run(run: Run, state: State, stop: int) -> State:
+    while not run(state, stop):
+        state = _longer(state)
+    return state
 
 
 def _with_used(state: State) -> State:
@@ -159,13 +145,10 @@ def _run_placed(
     answers: _Answers,
     *,
     held: Sequence[Ints],
-    recutter: Recutter | None,
 ) -> State:
     units, why = inputs.units, inputs.rows.why
     room = min(MOST_OPTIONS, len(inputs.cluster.partitions))
     state = prepare(inputs, room)
-    if recutter is not None:
-        recutter.begin(state)
     filled = site_claims(inputs.cluster)
     for job in range(0 if units.pooled else len(held)):
         state, filled = _allocate(state, job, filled)
@@ -174,34 +157,30 @@ def _run_placed(
     asks = [not reason or REASONS[reason] in _MAY_MOVE for reason in why.tolist()]
     longest = units.longest.tolist()
     same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
-    slices_for: Callable[[int], Sequence[int]] | None = getattr(placement, "slices_for", None)
     job, every = len(held), max(1, len(moments) // progress.REPORTS)
     reported = job
     while job < len(moments):
-        state = _run(run, state, job, recutter)
+        state = _run(run, state, job)
         if job >= reported:
             progress.report(_REPLAYED, job, len(moments))
             reported = job + every
         waiting = state.parts[:-1, at.P_WAITING]
-        slices = None if recutter is None else recutter.there
         asked = True
         while asked:
             asked = asks[job]
             if asked:
-                present = Present(moments[job], state.free, waiting, units.of, slices)
+                present = Present(moments[job], state.free, waiting, units.of)
                 answer = placement.place(job, present)
                 answers.unjudged[job] = answer is not None and not len(answer)
                 if answer:
                     answers.memory_bytes[job] = answer[0].memory_bytes
                     _write(state, job, answer[:room], inputs, longest)
-                if recutter is not None and slices_for is not None:
-                    recutter.would_do(job, slices_for(job))
             if not units.pooled:
                 state, filled = _allocate(state, job, filled)
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])
     progress.report(_REPLAYED, job, len(moments))
-    return _run(run, state, len(moments), recutter)
+    return _run(run, state, len(moments))
 
 
 _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)

@@ -316,9 +316,8 @@ def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
 
 
 def site_claims(cluster: Cluster) -> int:
-    """Return the number of claims for reservations and MIG slices, which precede jobs' claims."""
-    held = sum(len(reservation.nodes) for reservation in cluster.reservations)
-    return held + sum(gpus.rows(p) for gpus in cluster.sliced for p in gpus.profiles)
+    """Return the number of claims for reservations, which precede jobs' claims."""
+    return sum(len(reservation.nodes) for reservation in cluster.reservations)
 
 
 def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
@@ -344,6 +343,6 @@ def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     begin = float(state.moments[0, at.T_SUBMIT]) if len(state.jobs) else 0.0
     state.clock[at.NOW], state.clock[at.PASS_AT] = begin, -np.inf
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
-    state.clock[at.RESOLUTION], state.clock[at.UNTIL] = settings.resolution_s, np.inf
+    state.clock[at.RESOLUTION] = settings.resolution_s
     state.part_values[:, at.V_BACKFILL] = -np.inf
     state.counters[at.WHOLE] = settings.backfill is Backfill.REPLANNED and not pooled

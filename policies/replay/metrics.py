@@ -50,10 +50,6 @@ class Metrics:
     counts: ReplayCounts
     intervals: Mapping[str, Range] = field(default_factory=dict)
     """90 % intervals by name of the figure; empty if not requested or if there is only one week."""
-    recuts: int = 0
-    """Number of times that a MIG GPU was re-partitioned."""
-    drained_gpu_h: float = 0.0
-    """GPU-hours in which GPUs took no jobs because they were being re-partitioned."""
     draws: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     """Bootstrap draws by name of the figure, from which the interval was computed."""
 
@@ -123,8 +119,6 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         fairness=float(_jain(_mean_by(jobs.user, jobs.slowdown))),
         counts=replayed.counts,
         intervals={name: span(column) for name, column in draws.items()},
-        recuts=len(replayed.recuts),
-        drained_gpu_h=sum(recut.ready_s - recut.at_s for recut in replayed.recuts) / HOUR_S,
         draws=draws,
     )
 

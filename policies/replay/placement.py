@@ -40,8 +40,6 @@ class Present:
     """[partitions] number of waiting jobs."""
     partition_units: tuple[Ints, ...]
     """[partitions] the partition's rows in ``free``."""
-    slices: Ints | None = None
-    """[partitions] number of MIG slices that exist now; None: the cluster has no MIG GPU."""
 
     def free_in(self, partition: int) -> tuple[int, int]:
         """Return the idle cores and idle GPUs of a partition."""
@@ -59,8 +57,6 @@ class Placer(Protocol):
         ``job``: row of the trace. None: the job stays in its partition. Empty: the policy cannot
         judge the job, which stays, too, and is counted. A placement may have a method
         ``same_at(moment_s)``; it returns True if a job submitted at that moment would be placed by
-        the same ``Present`` as the last one. It may have a method ``slices_for(job)``, which
-        returns the partitions of MIG slices that suit the job placed last, whether or not they
-        exist now; empty: it prefers another place.
+        the same ``Present`` as the last one.
         """
         ...

@@ -7,24 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Flags, Floats, Ints, Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Recut:
-    """One re-partitioning of one MIG GPU."""
-
-    at_s: float
-    gpus: str
-    """Name of the ``SlicedGpus``."""
-    gpu: int
-    before: Layout
-    after: Layout
-    ready_s: float
-    """Time from which on the new slices take jobs, in the trace's seconds."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +75,6 @@ class Replayed:
     counts: ReplayCounts
     units: tuple[Ints, ...] = field(default=())
     """[jobs] the nodes that each job ran on; empty in pools."""
-    recuts: tuple[Recut, ...] = ()
-    """Re-partitionings of MIG GPUs, in order of time."""
 
     @property
     def ran(self) -> Flags:

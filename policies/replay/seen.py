@@ -81,12 +81,11 @@ class SeenStates:
                 (*free[int(rows[partition][0])][:2], waiting[partition], None)
                 for _, partition in self._candidates
             )
-        slices = present.slices
         return tuple(
             (
                 *present.free_in(partition),
                 waiting[partition],
-                None if slices is None or candidate.slice_of is None else int(slices[partition]),
+                None if candidate.slice_of is None else len(rows[partition]),
             )
             for candidate, partition in self._candidates
         )

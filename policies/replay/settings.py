@@ -1,12 +1,9 @@
-"""Settings of the simulated scheduler: backfill, limits, and MIG re-partitioning."""
+"""Settings of the simulated scheduler: backfill and limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-
-from berth.pilot.errors import UsageError
-from berth.policies.mig.plan import Hysteresis
 
 
 class Backfill(StrEnum):
@@ -22,33 +19,6 @@ class Backfill(StrEnum):
     Reservations hold whole nodes; in pools, what the job needs."""
 
 
-PATIENCE = Hysteresis(min_dwell_s=1_800.0, min_gain=0.05)
-"""The same limits as the defaults of ``[trigger]`` in the site file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recutting:
-    """Rules for re-partitioning MIG GPUs during the replay, as in ``berth mig auto``."""
-
-    every_s: float = 300.0
-    """Seconds between two planning runs for the waiting jobs."""
-    cost_s: float = 60.0
-    """Seconds from the decision until the new slices take jobs. Until then the GPU is drained: no
-    job starts on it, but running jobs continue."""
-    objectives: str = "jobs"
-    patience: Hysteresis = PATIENCE
-    window_s: float = 4 * 3_600.0
-    """Jobs that arrived in the last so many seconds are expected to keep arriving at that rate; 0:
-    plan for waiting jobs only."""
-    horizon_s: float = 1_800.0
-    solver: str = "heuristic"
-    """Solver as in ``berth mig plan --solver``; the heuristic takes milliseconds for a fleet."""
-
-    def __post_init__(self) -> None:
-        if not (self.every_s > 0 and self.cost_s >= 0):
-            raise UsageError("GPUs are looked at every some seconds, and cut in no less than 0 s")
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The simulated scheduler's configuration."""
@@ -58,8 +28,6 @@ class Settings:
     kill_at_memory: bool = True
     """Count jobs as killed whose recorded peak memory exceeds their allocation. They still hold
     their nodes for their whole run time, because the time of the peak is not recorded."""
-    recutting: Recutting | None = None
-    """Rules for re-partitioning MIG GPUs; None: layouts do not change."""
     unlimited_plan_s: float = 86_400.0
     """Seconds for which the scheduler plans a job without a time limit in a partition without a
     longest time. Such a job is never killed."""

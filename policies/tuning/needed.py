@@ -63,9 +63,8 @@ class Elimination:
         """Return the figures of all weeks under today's policy with these values."""
         key = frozenset(values.items())
         if key not in self._replays:
-            cut = self.replayer.cut(self.replayer.slicing.with_values(values))
             whole = TracePart(self.train.begin_s, self.test.end_s)
-            self._replays[key] = cut.replay(settings_with(self.today, values), whole)
+            self._replays[key] = self.replayer.replay(settings_with(self.today, values), whole)
         return self._replays[key]
 
     def _loss(self, name: str, values: Values) -> _Loss:

@@ -22,7 +22,6 @@ from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import ReplayFigures, TracePart, TuningMetric
 from berth.policies.tuning.parameters import (
-    ENABLED,
     Parameter,
     Values,
     matters,
@@ -206,16 +205,15 @@ class Tuning:
             trial.set_user_attr(KILLED, same.user_attrs.get(KILLED, 0))
             return tuple(same.values)
         policy = settings_with(self.today, values)
-        replayer = self.replayer.cut(self.replayer.slicing.with_values(values))
         try:
             for stage, part in enumerate(self.stages):
-                scores = self.scores(replayer.replay(policy, part))
+                scores = self.scores(self.replayer.replay(policy, part))
                 trial.set_user_attr(_name(stage), scores)
                 estimate = self._hopeless(trial, scores, _name(stage))
                 if estimate is not None:
                     trial.set_user_attr(STOPPED, value=True)
                     return tuple(estimate)
-            figures = replayer.replay(policy, self.train)
+            figures = self.replayer.replay(policy, self.train)
             trial.set_user_attr(KILLED, figures.killed)
             return tuple(self.scores(figures))
         except (BerthError, ValueError) as error:
@@ -224,8 +222,7 @@ class Tuning:
 
     @property
     def _now(self) -> dict[str, float | str]:
-        sliced = self.replayer.slicing.values(self.parameters)
-        return {**values_of(self.today, self.parameters), **sliced}
+        return values_of(self.today, self.parameters)
 
     def scores(self, figures: ReplayFigures) -> list[float]:
         """Return the value of each metric. Raises UsageError where a metric cannot be computed."""
@@ -297,14 +294,12 @@ def suggested(
 ) -> dict[str, float | str]:
     """Return Optuna's suggested values for the parameters that have an effect in this trial.
 
-    These are the parameters that the trial's objective uses, and those of re-partitioning where it
-    is enabled. ``now``: today's values; ``objective``: today's objective.
+    These are the parameters that the trial's objective uses. ``now``: today's values;
+    ``objective``: today's objective.
     """
     values: dict[str, float | str] = {}
     for parameter in parameters:
         if not matters(parameter, str(values.get("objective", objective))):
-            continue
-        if parameter.recut and values.get(ENABLED, now.get(ENABLED)) != "yes":
             continue
         if parameter.choices:
             words = parameter.choices

@@ -10,17 +10,13 @@ import numpy as np
 
 from berth.pilot.bounded import BoundedCache
 from berth.pilot.units import J_PER_KWH
-from berth.policies.mig.layout import Layout
 from berth.policies.ranking import Assessments
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
-from berth.policies.replay.cluster import full_layouts
 from berth.policies.replay.deciding import Decided, requests_of
 from berth.policies.replay.metrics import spent
 from berth.policies.replay.predicted import ForecastColumns
-from berth.policies.replay.settings import PATIENCE, Recutting
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning.figures import ReplayFigures, TracePart
-from berth.policies.tuning.parameters import Slicing
 from berth.policies.values import Candidate, Request
 
 ASSESSED_KEPT = 200_000
@@ -67,45 +63,6 @@ class TraceReplayer:
         if not self.cluster.can_pool:
             return self
         return replace(self, cluster=replace(self.cluster, pooled=True))
-
-    @property
-    def layouts(self) -> tuple[str, ...]:
-        """Return the MIG layouts without room for another slice; empty: no MIG GPUs, or several
-        models."""
-        if len({(gpus.geometry.gpu, gpus.profiles) for gpus in self.cluster.sliced}) != 1:
-            return ()
-        return tuple(str(layout) for layout in full_layouts(self.cluster.sliced[0]))
-
-    @property
-    def slicing(self) -> Slicing:
-        """Return the initial layout of the MIG GPUs and the rules for re-partitioning them."""
-        layouts = {str(gpus.layout) for gpus in self.cluster.sliced}
-        rules = self.settings.recutting
-        return Slicing(
-            layouts.pop() if len(layouts) == 1 else "",
-            rules is not None,
-            PATIENCE if rules is None else rules.patience,
-        )
-
-    def cut(self, slicing: Slicing) -> TraceReplayer:
-        """Return a replayer of the same jobs with the MIG GPUs partitioned by ``slicing``.
-
-        Raises UsageError where a GPU cannot have the layout.
-        """
-        if slicing == self.slicing:
-            return self
-        sliced = self.cluster.sliced
-        if slicing.layout:
-            layout = Layout.parse(slicing.layout)
-            sliced = tuple(replace(gpus, layout=layout) for gpus in sliced)
-        rules = None
-        if slicing.recut:
-            rules = replace(self.settings.recutting or Recutting(), patience=slicing.patience)
-        return replace(
-            self,
-            cluster=replace(self.cluster, sliced=sliced),
-            settings=replace(self.settings, recutting=rules),
-        )
 
     @property
     def span_s(self) -> float:

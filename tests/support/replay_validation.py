@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from berth.policies.mig.layout import GpuInstance
-from berth.policies.replay.replayed import Recut, Replayed
+from berth.policies.replay.replayed import Replayed
 from berth.policies.replay.settings import Backfill
 from berth.policies.replay.trace import Ints
 
@@ -25,7 +24,6 @@ def problems(replayed: Replayed) -> list[str]:
         *_conserved(replayed),
         *_room(replayed),
         *_reservations(replayed),
-        *_slices(replayed),
     ]
 
 
@@ -97,54 +95,6 @@ def _capacity(r: Replayed) -> dict[object, tuple[int, int, int]]:
             found["node", node] = one
             node += 1
     return found
-
-
-def _slices(r: Replayed) -> Iterator[str]:
-    """Every slice that a job holds is there from its start to its end, and every layout can be."""
-    first, begins = 0, {}
-    for kind in r.cluster.kinds:
-        begins[kind.name] = first
-        first += kind.count
-    there: dict[int, tuple[str, list[tuple[float, float]], list[Recut]]] = {}
-    for gpus in r.cluster.sliced:
-        cuts = {
-            n: [one for one in r.recuts if (one.gpus, one.gpu) == (gpus.name, n)]
-            for n in range(gpus.count)
-        }
-        for number, mine in cuts.items():
-            layout = gpus.layout
-            for one in mine:
-                wrong = one.after.problem(gpus.geometry)
-                if wrong or one.before != layout or one.ready_s < one.at_s:
-                    yield f"{gpus.name}/{number} is cut to {one.after} at {one.at_s}: {wrong}"
-                layout = one.after
-        for name, row, number, instance in gpus.instances():
-            spans = _spans(instance, instance in gpus.layout.instances, cuts[number])
-            what = f"{instance} of {gpus.name}/{number}"
-            there[begins[name] + row] = (what, spans, cuts[number])
-    for i in _ran(r) if there else ():
-        begin, end = float(r.start_s[i]), float(r.end_s[i])
-        for unit in () if math.isnan(begin) else r.units[i]:
-            if int(unit) not in there:
-                continue
-            what, spans, mine = there[int(unit)]
-            if not any(a <= begin and end <= b for a, b in spans):
-                yield f"job {i} holds {what} from {begin} to {end}: it is not there all that time"
-            if any(one.at_s < begin < one.ready_s for one in mine):
-                yield f"job {i} starts on {what}, which is drained"
-
-
-def _spans(instance: GpuInstance, there: bool, cuts: list[Recut]) -> list[tuple[float, float]]:
-    """From when to when an instance is there."""
-    found, since = [], -math.inf
-    for one in cuts:
-        stays = instance in one.after.instances
-        if there and not stays:
-            found.append((since, one.at_s))
-        elif stays and not there:
-            since = one.ready_s
-        there = stays
-    return [*found, (since, math.inf)] if there else found
 
 
 def _reservations(r: Replayed) -> Iterator[str]:

@@ -14,7 +14,6 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import ReplayFigures, TracePart
-from berth.policies.tuning.parameters import Slicing
 
 DAY_S = 86_400.0
 
@@ -32,13 +31,7 @@ class StandIn:
     def span_s(self) -> float:
         return self.days * DAY_S
 
-    layouts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ("7 lines could not be read and are left out:",)
-    slicing: Slicing = Slicing()  # noqa: RUF009 - frozen
-
-    def cut(self, slicing: Slicing) -> StandIn:
-        self.slicing = slicing
-        return self
 
     def in_pools(self) -> StandIn:
         return self

@@ -17,9 +17,7 @@ from berth.plugin.installed_site import Installation
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastTrace, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
-from berth.plugin.replay.tables import (
-    with_own_times,
-)
+from berth.plugin.replay.tables import with_own_times
 from berth.plugin.replay.truth import (
     FORECASTS,
     OUTCOMES,
@@ -43,7 +41,7 @@ from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.replay import Recutting, Settings, Trace, one_pool
+from berth.policies.replay import Settings, Trace, one_pool
 from berth.policies.replay.changes import changed
 from berth.policies.replay.settings import Backfill
 from berth.policies.settings import PolicySettings
@@ -154,8 +152,7 @@ def _check_live(options: ReplayOptions) -> None:
     given = {
         "a TRACE": options.trace, "--accounting": options.accounting or None,
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
-        "--truth": options.truth or None, "--recut": options.recut or None,
-        "--html": options.html, "--brief": options.brief or None,
+        "--truth": options.truth or None, "--html": options.html, "--brief": options.brief or None,
     }  # fmt: skip
     for name, value in given.items():
         if value is not None:
@@ -198,31 +195,22 @@ def _truth(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Truth:
 
 def _variants(options: ReplayOptions, place: SiteCluster, jobs: Trace) -> list[Variant]:
     """Return the variants to simulate: each backfill method on the original and the changed
-    cluster, with GPU repartitioning, and under each policy."""
+    cluster, and under each policy."""
     there = [("", place)]
     if options.changes:
         after = changed(place.cluster, options.changes)
         there.append((", changed", on_cluster(place, after)))
-    if options.recut and not any(one.cluster.sliced for _, one in there):
-        raise UsageError(
-            "--recut cuts GPUs anew, and none are cut into slices",
-            hint="give candidates slices in the site file, or --set nodes.KIND.mig=N",
-        )
     # Jobs without a run time on the submitted partition can run only where a policy sends them.
     plain = not options.policies or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s))
     found = []
     for backfill in options.backfills or [Backfill.EASY.value]:
         settings = Settings(Backfill(backfill))
         for words, one in there:
-            ways = [(f"{backfill}{words}", settings)]
-            if options.recut and one.cluster.sliced:
-                recutting = replace(settings, recutting=Recutting())
-                ways.append((f"{backfill}{words}, re-cut", recutting))
-            for name, way in ways:
-                found += [Variant(name, one, way)] if plain else []
-                for policy in options.policies:
-                    asked = _objective(place, policy)
-                    found.append(Variant(f"{name}, {policy}", one, way, asked))
+            name = f"{backfill}{words}"
+            found += [Variant(name, one, settings)] if plain else []
+            for policy in options.policies:
+                asked = _objective(place, policy)
+                found.append(Variant(f"{name}, {policy}", one, settings, asked))
     return found
 
 

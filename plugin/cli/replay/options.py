@@ -31,7 +31,6 @@ class ReplayOptions:
     utc: bool
     backfills: Sequence[str]
     changes: Sequence[str]
-    recut: bool
     policies: Sequence[str]
     times: Path | None
     truth: Sequence[str]
@@ -61,8 +60,6 @@ _OPTIONS = (
     click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
                  help="Change the cluster, as nodes.KIND.mig=10, "
                  "partitions.NAME.max_time=12h."),
-    click.option("--recut", is_flag=True,
-                 help="Cut GPUs anew, as `berth mig auto` would."),
     click.option("--policy", "policies", multiple=True, metavar="OBJECTIVE",
                  help="Let Berth place jobs by it; several: side by side."),
     click.option("--times", type=_FILE, metavar="CSV",

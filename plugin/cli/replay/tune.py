@@ -23,7 +23,6 @@ from berth.plugin.tune.folder import (
     DIFFERENCE,
     JOURNAL,
     REPORT,
-    SLICES,
     TUNED,
     TuneOrder,
     content_of,
@@ -135,8 +134,6 @@ def tune(
     click.echo(f"\nReport: {folder / REPORT}")
     if (folder / TUNED).is_file():
         click.echo(f"Recommended site file: {folder / TUNED}; what changes: {folder / DIFFERENCE}")
-    if result.slices:
-        click.echo(f"Recommended settings of slices: {folder / SLICES}")
 
 
 def _order(
@@ -166,7 +163,7 @@ def _order(
         given["times"] = str(options["times"].absolute())
         files.append(options["times"])
     replayer = open_replayer(site, jobs, given)
-    chosen(parameters, replayer.layouts)
+    chosen(parameters)
     span_s = replayer.span_s
     if span_s <= 0:
         raise UsageError(f"{jobs}: all jobs were submitted at once, there is nothing to test on")

@@ -75,8 +75,7 @@ def look(s: State) -> None:
 
 
 def run(s: State, stop: int) -> bool:
-    """Run until job ``stop`` is the next to be submitted, or until ``UNTIL``, with all due
-    events handled.
+    """Run until job ``stop`` is the next to be submitted, with all due events handled.
 
     False: a profile lacks room, so call again with more.
     """
@@ -94,9 +93,6 @@ def run(s: State, stop: int) -> bool:
         else:
             for q in range(s.counters[at.QUEUES]):
                 due = min(due, s.part_values[q, at.V_WAKE])
-        if min(due, coming) > s.clock[at.UNTIL]:
-            s.clock[at.NOW] = s.clock[at.UNTIL]
-            return True
         if due <= coming:
             if due == np.inf:
                 return True

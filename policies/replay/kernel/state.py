@@ -37,9 +37,7 @@ PASS_AT: Final = 2
 """Time at which the next pass begins, where one is pending."""
 BACKFILL_EVERY: Final = 3
 RESOLUTION: Final = 4
-UNTIL: Final = 5
-"""Time at which the replay pauses, before later events; infinite: no pause."""
-CLOCK: Final = 6
+CLOCK: Final = 5
 
 # Values of ``status``.
 FUTURE: Final = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,14 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.replay.past import past_jobs
 from berth.plugin.replay.tables import read_job_table
 from berth.plugin.scheduler.past_jobs import ReadJobs
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
-from berth.plugin.tune.run import join, policy_values, slices_text
-from berth.policies.mig.plan import Hysteresis
-from berth.policies.replay.settings import PATIENCE
+from berth.plugin.tune.run import join
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning import METRICS, TracePart
-from berth.policies.tuning.parameters import Slicing, chosen
 
 SITE = """schema = "berth.site/1"
 [policy]
@@ -175,21 +170,6 @@ def sacct(folder: Path, count: int) -> tuple[Path, Path]:
     return path, elsewhere
 
 
-SLICED = """schema = "berth.site/1"
-[policy]
-objective = "fastest"
-slices = "objective"
-[[candidates]]
-name = "a100"
-platform = "a100-40gb"
-partition = "gpu"
-nodes = 1
-cores_per_node = 16
-gpus_per_node = 2
-[candidates.slices]
-"""
-
-
 def test_trials_that_share_a_replayer_get_what_each_alone_gets(tmp_path: Path) -> None:
     draw = np.random.default_rng(1)
     rows = [
@@ -221,48 +201,6 @@ def test_where_no_time_elsewhere_is_known_nothing_can_be_tuned(tmp_path: Path) -
     with pytest.raises(UsageError, match="no setting can move one") as caught:
         open_replayer(load_site(site(tmp_path)), jobs, {})
     assert "--times" in (caught.value.hint or "")
-
-
-def test_gpus_are_cut_as_a_trial_says(tmp_path: Path) -> None:
-    small, whole = "a100-40gb-mig-1g.5gb", "a100-40gb-mig-7g.40gb"
-    jobs = f"submit_s,user,partition,cores,gpus,seconds@{small},seconds@{whole}\n" + "".join(
-        f"{at},ada,gpu,1,1,1000,900\n" for at in range(0, 1400, 100)
-    )
-    made = open_replayer(load_site(site(tmp_path, SLICED)), write(tmp_path, jobs), {})
-    assert made.slicing == Slicing("7g.40gb@0", recut=False, patience=PATIENCE)
-    sevenths = next(one for one in made.layouts if one.count("1g.5gb") == 7)
-    assert "7g.40gb@0" in made.layouts
-    parameters = chosen(["layout", "trigger.enabled", "trigger.min_gain"], made.layouts)
-    assert made.slicing.values(parameters) == {"layout": "7g.40gb@0", "trigger.enabled": "no"}
-    policy, part = load_site(tmp_path / "berth.toml").policy, TracePart(0, 1e9)
-
-    def finish_s(values: dict[str, float | str]) -> float:
-        there = made.cut(made.slicing.with_values(values))
-        return METRICS["finish"].of(there.replay(policy, part))
-
-    today = finish_s({})
-    assert finish_s({"layout": sevenths}) < today
-    anew = {"trigger.enabled": "yes", "trigger.min_gain": 0.0}
-    assert finish_s(anew) <= today
-    there = made.cut(made.slicing.with_values(anew))
-    assert there.settings.recutting is not None
-    assert there.slicing == Slicing("7g.40gb@0", recut=True, patience=Hysteresis(1800.0, 0.0))
-    assert made.cut(made.slicing) is made
-    with pytest.raises(UsageError, match="about slices"):
-        chosen(["layout"])
-    assert not any(one.sliced for one in chosen([]))
-
-
-def test_what_a_tune_says_about_slices_is_a_file_of_settings() -> None:
-    values = {"layout": "1g.5gb@0", "trigger.enabled": "yes", "trigger.min_dwell_s": 612.34,
-              "weights.wait": 1.23456}  # fmt: skip
-    text = slices_text(values)
-    assert text.startswith("# each GPU at first: 1g.5gb@0\n[trigger]\n")
-    found = tomllib.loads(text)["trigger"]
-    assert found == {"enabled": True, "min_dwell_s": 612.0}
-    TriggerSettings.model_validate(found)
-    assert slices_text({"weights.wait": 2.0}) == ""
-    assert policy_values(values) == {"weights.wait": 1.23}
 
 
 def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path) -> None:
