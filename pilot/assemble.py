@@ -16,7 +16,6 @@ from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import ProcessResult
 from berth.pilot.native import Native
-from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
 from berth.pilot.plausible import (
     contention,
@@ -47,7 +46,6 @@ class Extra:
     sizes: tuple[SizePoint, ...] = ()
     scaling: tuple[ScalingPoint, ...] = ()
     one_thread_s: float | None = None
-    executed: Executed = NOTHING
     gpus_used: int = 0
     interrupted: bool = False
 
@@ -60,7 +58,6 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         command,
         options.env,
         first,
-        executed=extra.executed,
         gpus_used=extra.gpus_used,
         cores_used=cores_used(first),
         overrides=options.overrides,

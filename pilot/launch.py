@@ -38,8 +38,8 @@ LAUNCHERS = frozenset(
 class Order:
     """A launch order: one program to run, with its environment and limits.
 
-    After ``time_limit_s``, or ``cpu_limit_s`` of processor time of all its processes, or where
-    ``stop_file`` exists, the program gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
+    After ``time_limit_s``, or ``cpu_limit_s`` of processor time of all its processes, the program
+    gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
     ``leftover_grace_s`` is how long its child processes may run on after its end.
     """
 
@@ -53,8 +53,6 @@ class Order:
     sample: bool = True
     time_limit_s: float | None = None
     cpu_limit_s: float | None = None
-    stop_file: str | None = None
-    """File whose existence ends the run (``ProcessResult.cut`` is then "settled")."""
     end_file: str | None = None
     """File that asks an emulator to write its counts and end; it is made at a limit. SIGTERM comes
     ``cut_grace_s`` later: programs handle it, and a launcher then kills ranks that still write."""
@@ -71,14 +69,6 @@ class Order:
     least_seen_bytes: int = 0
     """Memory of a process that measures the program from outside, below which its peak memory is
     not seen."""
-    sampled: bool = False
-    """Whether an emulator may simulate caches in a part of the run and report a standard error."""
-    settle_after_s: float | None = None
-    """Processor time after which an emulated run may end because the shares of its counts have
-    settled; None: it goes on."""
-    goes_on: bool = False
-    """Whether an emulated run goes on without counting after its limits, where the emulator can:
-    other processes, such as the ranks of an MPI program, wait for this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +79,7 @@ class ProcessResult:
     exit_code: int | None = None
     signal: int | None = None
     cut: str | None = None
-    """The reason why the run was cut short ("time limit", "processor time", "settled", "ended"), or
-    None."""
+    """The reason why the run was cut short ("time limit", "processor time", "ended"), or None."""
     leftover: int = 0
     """Number of processes that outlived the program and were ended."""
     leftover_s: float = 0.0

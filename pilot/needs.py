@@ -7,12 +7,9 @@ AVX-512 only if present. The needs of each file (executable or library) of a pro
   these for the oldest supported processor;
 - a file that never queries the processor's features (no ``cpuid`` and the like): every instruction
   set in its disassembled code, whether or not this run executed it;
-- any other file: the instruction sets that it executed on an emulated x86-64-v2 processor, if that
-  was tried, else all that it executed.
-
-Where nothing was emulated, code of a file that queries counts as chosen by it. What cannot be named
-then is ``NOT_NAMED``: code of a processor without tables here, instructions that objdump does not
-know, and code beyond the oldest processors in a file that may or may not choose it.
+- any other file: none, as its code is chosen by the processor. What cannot be named is
+  ``NOT_NAMED``: code of a processor without tables here, instructions that objdump does not know,
+  and code beyond the oldest processors in a file that may or may not choose it.
 
 A file's architecture, libraries and sections are read with pyelftools.
 """
@@ -23,7 +20,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -130,15 +127,13 @@ def _resolves(file: Any) -> bool:
     )
 
 
-Sets = Mapping[str, frozenset[str]]
-"""Instruction sets of the executed code, by path of the executable or library."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY = expanded(["x86-64-v2", "armv8", "power8"])
 MOST_BYTES, MOST_BYTES_OF_LIBRARY = 2 << 20, 1 << 16
 """Of larger code, ``WINDOWS`` parts are disassembled that are together as large, to save time."""
 WINDOWS, EDGE_BYTES = 8, 64
 LOOKING_S = 8.0
-"""Processor time for disassembling the libraries of a program of which nothing was emulated."""
+"""Processor time for disassembling the libraries of a program."""
 FEWEST = 3
 """Smallest number of instructions beyond the oldest processors that count: fewer may be data that
 the disassembler took for code."""
@@ -175,36 +170,9 @@ class CodeSections:
     queries for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """Instruction sets that a program executed in emulated runs."""
-
-    sets: Sets
-    plain: Sets | None = None
-    """Sets executed on an emulated x86-64-v2 processor; None: not tried, or the run failed."""
-    stopped: bool = False
-    """Whether the emulation stopped at an instruction that the emulator does not know."""
-
-
-NOTHING = Executed({})
-
-
 def is_system(path: str) -> bool:
     """Return whether the file belongs to the operating system."""
     return path.startswith(tuple(f"{folder}/" for folder in SYSTEM))
-
-
-def may_choose(sets: Sets) -> bool:
-    """Return whether a file may have selected executed instructions by the processor's features.
-
-    Only instruction sets beyond x86-64-v2 and files outside the operating system count.
-    """
-    for path, names in sets.items():
-        if path and not is_system(path) and beyond(names):
-            code = read_code(path)
-            if code is None or code.asks:
-                return True
-    return False
 
 
 def beyond(names: Iterable[str]) -> frozenset[str]:
@@ -217,43 +185,26 @@ def _used_s() -> float:
     return sum(os.times()[:4])
 
 
-def needed_sets(
-    files: Sequence[str], executed: Executed, libraries: Sequence[str] = ()
-) -> tuple[str, ...]:
+def needed_sets(files: Sequence[str], libraries: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the instruction sets beyond x86-64-v2 (Armv8.0, POWER8) that a program needs.
 
-    ``files``: its executables; libraries and others are taken from ``executed``, or where nothing
-    was emulated from ``libraries``.
+    ``files``: its executables; ``libraries``: those that it had loaded.
     """
     need: set[str] = set()
     programs = frozenset(files)
     began_s = _used_s()
-    for path in dict.fromkeys((*files, *(executed.sets or libraries))):
+    for path in dict.fromkeys((*files, *libraries)):
         if not path or is_system(path):
             continue
-        if not executed.sets:
-            if path in programs:
-                need |= _without_emulation(path)
-            elif _used_s() > began_s + LOOKING_S:
-                need.add(NOT_NAMED)
-            else:
-                need |= _without_emulation(path, is_library=True)
-            continue
-        seen = beyond(executed.sets.get(path, ()))
-        code = read_code(path) if seen or path in programs else None
-        if code is not None and not code.asks and (path in programs or executed.plain is None):
-            need |= seen | beyond(code.sets)
-        elif executed.plain is not None:
-            need |= beyond(executed.plain.get(path, ()))
+        if path not in programs and _used_s() > began_s + LOOKING_S:
+            need.add(NOT_NAMED)
         else:
-            need |= seen
-            if code is not None and executed.stopped:
-                need |= beyond(code.sets)
+            need |= _of_file(path, is_library=path not in programs)
     return needed(need)
 
 
-def _without_emulation(path: str, *, is_library: bool = False) -> frozenset[str]:
-    """Return the instruction sets that a file of a program needs that was not emulated."""
+def _of_file(path: str, *, is_library: bool) -> frozenset[str]:
+    """Return the instruction sets that one file of a program needs."""
     facts = read_elf(Path(path))
     if facts is None:  # a script needs nothing itself
         return frozenset()

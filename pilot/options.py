@@ -38,11 +38,8 @@ class PilotOptions:
     """Whether to count instructions, bytes and misses under emulation, too."""
     time_limit_s: float = 600.0
     """Time limit of the whole pilot in seconds."""
-    max_slowdown: float = 10.0
-    """Limit of the emulated run's processor time, as a multiple of the native run's (but at least
-    ``EMULATION_FLOOR_S``)."""
     count_limit_s: float = 60.0
-    """Limit of the emulated run's processor time in seconds, however long the native run takes."""
+    """Limit of the emulated run's processor time in seconds."""
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True
@@ -106,8 +103,8 @@ def make_plan(options: PilotOptions) -> Plan:
     check_name("--platform", options.platform)
     if options.repeats is not None and options.repeats < 1:
         raise UsageError("--repeats must be at least 1")
-    if not min(options.time_limit_s, options.max_slowdown, options.count_limit_s) > 0:
-        raise UsageError("--time-limit, --count-limit and --max-slowdown must be above 0")
+    if not min(options.time_limit_s, options.count_limit_s) > 0:
+        raise UsageError("--time-limit and --count-limit must be above 0")
     for name in options.collectors:
         COLLECTORS.load(name)
     if options.stdin is not None and not Path(options.stdin).is_file():

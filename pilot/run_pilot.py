@@ -20,7 +20,6 @@ from pathlib import Path
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.registry import collector_of, names_of
-from berth.pilot.collectors.valgrind import CUT_GRACE_S
 from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.native import SHORT_S, Native, repeats_for, run_native
@@ -29,22 +28,7 @@ from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint,
 from berth.pilot.progress import Say, clocked, say_nothing
 from berth.pilot.runs_on import container_of, is_rank, ranks_of
 
-EMULATION_FLOOR_S = 5.0
-"""Smallest limit of the emulated runs, in seconds of processor time, also of short programs:
-valgrind takes a second to start."""
-WHOLE_FLOOR_S = 10.0
-"""Smallest limit of the emulated run, in seconds of processor time, of programs that are so short
-that caches are simulated throughout."""
-SETTLE_SLOWDOWN = 3.0
-"""An emulated run whose counts have settled may end after this many times the native processor
-time: about half of most programs has then run, a third of those that valgrind slows down most."""
-ONE_PROCESS = 0.9
-"""Only if one process has this share of the native processor time: where several share it, one that
-has settled does not stand for the next."""
-SAMPLED_S = 0.25
-"""For programs with more processor time than this, caches are simulated in a part of the run only.
-"""
-SLOWDOWN = 5.0
+SLOWDOWN = 25.0
 """Typical emulated time / native processor time; used only to show the remaining time."""
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
@@ -241,43 +225,32 @@ class _Pilot:
         )
 
     def _emulated(self, first: ProcessResult) -> None:
-        tools = [name for name in names_of(Stage.EMULATED) if name in self._options.collectors]
-        if not self._options.count or not tools or not self._may_run_again("counting"):
+        options = self._options
+        tools = [name for name in names_of(Stage.EMULATED) if name in options.collectors]
+        if not options.count or not tools or not self._may_run_again("counting"):
+            return
+        if is_rank(options.env) or ranks_of(self._plan.order(None).command, options.env) > 1:
+            self._extra.warnings.append("programs of several ranks are not counted by emulation")
             return
         if time.monotonic() >= self._end:
             self._extra.warnings.append("the time limit left nothing for the emulated run")
             return
-        sampled = first.cpu_s > SAMPLED_S
-        floor_s = EMULATION_FLOOR_S if sampled else WHOLE_FLOOR_S
-        budget = max(floor_s, self._options.max_slowdown * first.cpu_s)
-        budget = min(budget, self._options.count_limit_s)
-        alone = first.busiest_process_s >= ONE_PROCESS * first.cpu_s
-        # On a busy machine a run takes longer than its processor time.
-        stretch = max(1.0, first.wall_s * first.threads_busy / max(first.cpu_s, 1e-9))
-        order = replace(
-            self._order(self._plan.main),
-            sampled=sampled,
-            cut_grace_s=min(stretch * CUT_GRACE_S, self._left_s()),
-            settle_after_s=SETTLE_SLOWDOWN * first.cpu_s if alone else None,
-            time_limit_s=self._left_s(),
-        )
-        usual_s = min(budget, TOOL_START_S + SLOWDOWN * first.cpu_s)
+        budget_s = options.count_limit_s
+        usual_s = min(budget_s, TOOL_START_S + SLOWDOWN * first.cpu_s)
         self._tell(
             f"counting: one more run under emulation, about {usual_s:.0f} s of processor time, "
-            f"at most {budget:.0f} s"
+            f"at most {budget_s:.0f} s"
         )
-        activity = f"counting, at most {budget:.0f} s of processor time"
-        with clocked(self._say, activity, stretch * usual_s, min(stretch * budget, self._left_s())):
-            emulation = emulate(
-                order, tools=tools, budget_s=budget, once=is_rank(self._options.env)
-            )
+        activity = f"counting, at most {budget_s:.0f} s of processor time"
+        order = replace(self._order(self._plan.main), time_limit_s=self._left_s())
+        with clocked(self._say, activity, usual_s, min(budget_s, self._left_s())):
+            emulation = emulate(order, tools=tools, budget_s=budget_s)
         for name, measurement in emulation.counters.items():
             present = self._extra.counters.get(name)
             if present is None or present.value is None:
                 self._extra.counters[name] = measurement
         self._extra.reports += emulation.reports
         self._extra.warnings += emulation.warnings
-        self._extra.executed = emulation.executed
         self._extra.interrupted |= emulation.interrupted
 
 

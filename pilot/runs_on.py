@@ -16,7 +16,7 @@ from shutil import which
 
 from berth.pilot.instruction_sets import NOT_NAMED, needed, unknown
 from berth.pilot.launch import LAUNCHERS, ProcessResult
-from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
+from berth.pilot.needs import Elf, needed_sets, read_elf
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.units import whole_number
 
@@ -46,7 +46,6 @@ def detect(
     env: Mapping[str, str],
     outcome: ProcessResult,
     *,
-    executed: Executed = NOTHING,
     gpus_used: int = 0,
     cores_used: int = 1,
     overrides: Overrides,
@@ -61,7 +60,7 @@ def detect(
     targets, warnings = _targets(facts, outcome, gpus_used)
     named = which(command[0], path=env.get("PATH")) or command[0]
     own = (os.path.realpath(named), *outcome.executables)
-    sets = needed_sets(own, executed, outcome.libraries)
+    sets = needed_sets(own, outcome.libraries)
     if overrides.needs:  # what the pilot cannot name, its user has named
         sets = tuple(name for name in sets if name != NOT_NAMED)
     if overrides.targets:

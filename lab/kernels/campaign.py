@@ -31,7 +31,6 @@ from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import BerthError, PilotError
 from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import runtime_of
-from berth.pilot.needs import needed_sets
 from berth.pilot.profile import Invocation, Measurement, Profile, RunsOn, SizePoint, read_profiles
 from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite import Kernel, KernelRun, Suite, build_suite, parse_run
@@ -229,14 +228,10 @@ def _counted(profile: Profile, subject: _SizedKernel) -> Profile:
     exact = subject.run(1, fraction)[0].fraction
     none, single = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
     counters = subtract(single.counters, none.counters, exact)
-    runs_on = profile.runs_on.model_copy(
-        update={"instruction_sets": needed_sets((), single.executed)}
-    )
     return profile.model_copy(
         update={
             "counters": derive({**profile.counters, **counters}),
             "collectors": single.reports,
-            "runs_on": runs_on,
             "warnings": tuple(dict.fromkeys((*none.warnings, *single.warnings))),
         }
     )

@@ -38,10 +38,6 @@ class Readings:
     """Number of GPUs that the program's processes used."""
     memory: tuple[float, float] | None = None
     """Bytes between which the largest memory of all processes together lies, without page cache."""
-    sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Instruction sets, such as ``avx2``, that were executed, by executable or library."""
-    stopped: bool = False
-    """True where the emulator stopped at an unknown instruction, so its counts are unusable."""
 
 
 class Stage(StrEnum):
@@ -83,37 +79,12 @@ class Collector(Protocol):
         """Return the launch order to run instead of ``order``; many wrap its command."""
         return order
 
-    def again(self, order: Order) -> Order | None:
-        """Return a launch order to try after the run of ``order`` failed, or None to give up."""
-        return None
-
-    def plainly(self, order: Order) -> Order | None:
-        """Return the launch order that emulates a processor with x86-64-v2 only.
-
-        Its run shows which instruction sets the program needs. None: not supported.
-        """
-        return None
-
-    def sets_seen(self, outcome: ProcessResult) -> Mapping[str, frozenset[str]] | None:
-        """Return the instruction sets executed in the run of ``plainly``, by executable or library.
-
-        None where that run failed.
-        """
-        return None
-
     def watch(self, shepherd_pid: int) -> None:
         """Sample the running program; called every ``TICK_S`` seconds.
 
         The program's processes are descendants of ``shepherd_pid``.
         """
         return
-
-    def counted(self, outcome: ProcessResult) -> ProcessResult | None:
-        """Return the run's outcome as if it had been cut where counting ended before the program.
-
-        None: counting has not ended before the program.
-        """
-        return None
 
     @abstractmethod
     def finish(self, outcome: ProcessResult) -> Readings:

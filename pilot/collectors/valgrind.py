@@ -23,9 +23,7 @@ PINNED = {**dict.fromkeys(THREADS, "1"), "OMP_WAIT_POLICY": "passive", "PYTHONHA
 CUT_GRACE_S = 20.0
 """Seconds for valgrind to write its results: before SIGTERM, if it is asked to, and SIGKILL."""
 RULES = {
-    "settled": "the shares of the counts had settled",
-    "processor time": "that is its limit (raise --max-slowdown and --count-limit, or give a "
-    "smaller --size)",
+    "processor time": "that is its limit (raise --count-limit, or give a smaller --size)",
     "time limit": "the pilot's time was over (raise --time-limit)",
 }
 """Why counting ended before the program, by ``Outcome.cut``."""
@@ -117,40 +115,16 @@ def needs_avx512(logged: Sequence[Process]) -> bool:
     return any(head is not None and head.lower() == "0x62" for head in heads)
 
 
-def with_avx512(
-    sets: Mapping[str, frozenset[str]], program: str, logged: Sequence[Process]
-) -> dict[str, frozenset[str]]:
-    """Return the instruction sets by file, with avx512f added for ``program`` if it needs AVX-512.
-
-    That is the case if valgrind stopped at an AVX-512 instruction.
-    """
-    if not needs_avx512(logged):
-        return dict(sets)
-    return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
-
-
-def how_it_ended(
-    outcome: ProcessResult, logged: Sequence[Process], moved: float | None = None
-) -> str | None:
-    """Return why an emulated run's counters are incomplete, or None if the program completed.
-
-    ``moved``: share of the instructions by which the second half of what was counted differs from
-    the first; None: unknown.
-    """
+def how_it_ended(outcome: ProcessResult, logged: Sequence[Process]) -> str | None:
+    """Return why an emulated run's counters are incomplete, or None if the program completed."""
     illegal = illegal_instruction(logged)
     if illegal:
         return illegal
     if outcome.cut:
         rule = RULES.get(outcome.cut, "it was interrupted")
-        apart = (
-            "whether their mix had settled is not known"
-            if moved is None
-            else f"the second half of what was counted has another mix by {moved:.1%}"
-        )
         return (
             f"a part of the program: counting ended after {outcome.cpu_s:.3g} s of processor time "
-            f"because {rule}; {apart}; ratios of counters are taken for the whole run, totals are "
-            "not (predicted intervals are a quarter wider)"
+            f"because {rule}; ratios of counters are taken for the whole run, totals are not"
         )
     if outcome.signal is not None or outcome.exit_code != 0:
         return f"under emulation the program {outcome.describe()}"

@@ -10,8 +10,6 @@ static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExp
    Segment *segment = segment_of(block);
    *(load ? &segment->loads : &segment->stores) += 1;
    *(load ? &segment->load_bytes : &segment->store_bytes) += size;
-   if (!caches || !simulating)
-      return;
    if (size > 1 << LINE_BITS)
       size = 1 << LINE_BITS;
    /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */

@@ -59,11 +59,9 @@ Reached before_exit(Block *block, const IRStmt *stmt)
    const Addr to = (Addr)stmt->Ist.Exit.dst->Ico.U64;
    const Bool turned = to == block->following; /* the condition was turned round */
    IRExpr *taken;
-   if (!branches || stmt->Ist.Exit.jk != Ijk_Boring || to == block->instruction)
+   if (stmt->Ist.Exit.jk != Ijk_Boring || to == block->instruction)
       return COUNTED;
    segment_of(block)->conditional = True;
-   if (!simulating)
-      return COUNTED;
    taken = let(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, stmt->Ist.Exit.guard));
    if (turned)
       taken = let(block->out, Ity_I64, IRExpr_Binop(Iop_Xor64, taken, constant(1)));
@@ -91,8 +89,6 @@ void forget_branches(void)
 void before_jump(Block *block, IRExpr *target)
 {
    segment_of(block)->indirect = True;
-   if (!simulating)
-      return;
    call(block->out, "on_indirect", on_indirect, 2,
         mkIRExprVec_2(constant(block->instruction), target), NULL);
 }

@@ -16,18 +16,14 @@
 /* How often a segment runs: counted, or as the one before it, less what leaves that by its branch. */
 typedef enum { COUNTED, AS_BEFORE, WHERE_TAKEN, WHERE_NOT_TAKEN } Reached;
 
-typedef struct Place_ Place;
-
 typedef struct Segment_ {
    ULong count, taken;  /* taken: of the conditional branch at its end */
    const struct Segment_ *before;
    Reached reached;
    struct Segment_ *next;
-   Place *place;
    const HChar *object; /* NULL: generated at run time */
    Addr first;          /* as in the object's file */
    UInt loads, stores, load_bytes, store_bytes;
-   Bool simulated;      /* its accesses are looked up in the caches */
    Bool region;         /* begins a parallel region */
    Bool conditional;    /* ends with a conditional branch */
    Bool indirect;       /* ends with an indirect jump or call */
@@ -52,7 +48,6 @@ typedef struct {
 /* counts.c */
 extern Segment *segments;
 extern const HChar *output;
-extern Bool caches, branches;
 IRExpr *constant(ULong value);
 IRExpr *let(IRSB *out, IRType type, IRExpr *value);
 IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b);
@@ -62,12 +57,6 @@ void add_to(IRSB *out, ULong *total, IRExpr *value);
 Segment *segment_of(Block *block);
 void end_segment(Block *block, Reached reached);
 Bool is_misaligned(const IRStmt *stmt);
-/* A temporary's value, by a cheaper way than valgrind's where there is one. */
-void add_value(Block *block, const IRTypeEnv *types, IRStmt *stmt);
-
-/* baseline.c */
-extern Bool plain;
-void hide_extensions(IRDirty *dirty);
 
 /* caches.c */
 #define LINE_BITS 6
@@ -93,64 +82,11 @@ void before_jump(Block *block, IRExpr *target);
 void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt);
 void fetch(Block *block, ULong line);
 
-/* arithmetic.c */
-Bool has_fma(void);
-IRExpr *bits_of(IRSB *out, IRExpr *value);
-IRExpr *cheaper(IRSB *out, IRType type, const IRExpr *value);
-
-/* Valgrind computes with rounding to nearest; what is left is what the program chose. */
-static inline void set_rounding(ULong mode)
-{
-   UInt status = 0x1f80 | (UInt)(mode & 3) << 13;
-   __asm__ volatile("ldmxcsr %0" : : "m"(status));
-}
-
-/* lanes.c */
-Int packed(Block *block, IRSB *in, Int first);
-
-/* native.c */
-/* Which instructions of the superblock are executed as they are. */
-void plan_native(const IRSB *in, Int first);
-/* The next instruction: the index after its statements, or of the first where it is not one of those. */
-Int native_step(Block *block, const IRSB *in);
-void flush_native(Block *block);
-
-/* windows.c */
-/* Whether caches and branches are simulated in code that is translated now. */
-extern Bool simulating;
-/* Whether they are in a part of the run only. */
-extern Bool sampled;
-extern UInt translated; /* superblocks */
-void begin_windows(void);
-void forget_windows(void);
-/* Code that leaves the superblock at this address where all have to be translated anew. */
-void leave_at_switch(IRSB *out, Addr address);
-void write_windows(VgFile *file);
-
-/* settled.c */
-/* Counting may end where the mix has settled, after so many milliseconds of processor time; 0: it
-   goes on. */
-extern Int settle_after;
-Place *place_at(Addr address);
-/* Whether counting may end now, after so many superblocks of this process. */
-Bool look_whether_settled(ULong superblocks);
-void forget_settled(void);
-void write_settled(VgFile *file, ULong simulated, ULong superblocks);
-
 /* results.c */
-/* Counting ended before the program, which goes on as it is. */
-extern Bool over;
-/* Where the reason for that is written, and the milliseconds of processor time until then. */
-extern const HChar *counted_file;
-/* Milliseconds of processor time, and on the clock, after which counting ends; 0: it goes on. */
-extern Int count_for, count_until;
-void end_counting(const HChar *why);
 /* Where this file is there, the counts are written and the process ends. */
 extern const HChar *end_file;
 void end_where_asked(void);
 void forget(void);
-/* How often the segments ran that have no counter of their own. */
-void complete_counts(void);
 void write_results(void);
 
 #endif

@@ -4,8 +4,7 @@
    A superblock is cut into segments at its exits. A segment has one counter, added to inline; its
    static list of instructions turns that into how often each address ran, its static sums of bytes
    into what it moved. The first level of cache is checked inline against the line that its set used
-   last; an access to another line calls a function. Of long runs caches and branches are simulated in
-   a part only: see windows.c.
+   last; an access to another line calls a function.
 
    Built on this machine against the valgrind that is installed here (see tool.py). */
 
@@ -19,7 +18,6 @@ Segment *segments;
 static Segment **last_segment = &segments;
 
 const HChar *output = "berth.out.%p";
-Bool caches = True, branches = True;
 
 IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
 
@@ -61,8 +59,6 @@ Segment *segment_of(Block *block)
       made->room = block->left;
       made->object = block->object;
       made->first = block->following - block->bias;
-      made->place = place_at(block->following);
-      made->simulated = simulating;
       made->before = block->before;
       made->reached = block->reached;
       *last_segment = made;
@@ -94,6 +90,7 @@ static void begin_instruction(Block *block, Addr address, UInt length)
 {
    Segment *segment;
    Bool reached = address != block->following; /* by a jump; valgrind follows some */
+   ULong line, end;
    if (reached && block->segment)
       end_segment(block, AS_BEFORE);
    block->instruction = block->following = address;
@@ -105,13 +102,12 @@ static void begin_instruction(Block *block, Addr address, UInt length)
    block->following = address + length;
    block->left--;
    block->left_bytes -= length;
-   if (caches && simulating) {
-      ULong line = address >> LINE_BITS, end = (address + length - 1) >> LINE_BITS;
-      if (line != block->fetched)
-         fetch(block, line);
-      if (end != line)
-         fetch(block, end);
-   }
+   line = address >> LINE_BITS;
+   end = (address + length - 1) >> LINE_BITS;
+   if (line != block->fetched)
+      fetch(block, line);
+   if (end != line)
+      fetch(block, end);
 }
 
 /* Exits for operands that are not aligned as they must be: programs have none. They are left out. */
@@ -137,25 +133,16 @@ static const HChar *kept(const HChar *name)
    return names[many++];
 }
 
-void add_value(Block *block, const IRTypeEnv *types, IRStmt *stmt)
-{
-   const IRTemp temp = stmt->Ist.WrTmp.tmp;
-   IRExpr *value = cheaper(block->out, typeOfIRTemp(types, temp), stmt->Ist.WrTmp.data);
-   addStmtToIRSB(block->out, value ? IRStmt_WrTmp(temp, value) : stmt);
-}
-
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                         const VexGuestExtents *extents, const VexArchInfo *host, IRType guest,
                         IRType word)
 {
    Block block = {.out = deepCopyIRSBExceptStmts(in), .fetched = ~0ull};
    DebugInfo *info = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), extents->base[0]);
-   Int i, next, first = 0;
+   Int i, first = 0;
 
    if (guest != Ity_I64 || word != Ity_I64)
       VG_(tool_panic)("only 64-bit programs can be counted");
-   if (over)
-      return in;
    while (first < in->stmts_used && in->stmts[first]->tag != Ist_IMark)
       addStmtToIRSB(block.out, in->stmts[first++]);
    for (i = first; i < in->stmts_used; i++) {
@@ -168,10 +155,6 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       block.object = kept(VG_(DebugInfo_get_filename)(info));
       block.bias = VG_(DebugInfo_get_text_bias)(info);
    }
-   translated++;
-   if (sampled || count_for || count_until)
-      leave_at_switch(block.out, closure->readdr);
-   plan_native(in, first);
    for (i = first; i < in->stmts_used; i++) {
       IRStmt *stmt = in->stmts[i];
       if (is_misaligned(stmt))
@@ -179,24 +162,16 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       if (stmt->tag == Ist_IMark) {
          addStmtToIRSB(block.out, stmt);
          begin_instruction(&block, stmt->Ist.IMark.addr, stmt->Ist.IMark.len);
-         next = native_step(&block, in);
-         i = (next == i + 1 ? packed(&block, in, next) : next) - 1;
          continue;
       }
-      if (stmt->tag == Ist_Dirty)
-         hide_extensions(stmt->Ist.Dirty.details);
       accesses_of(&block, in->tyenv, stmt);
       if (stmt->tag == Ist_Exit) {
          Reached reached = before_exit(&block, stmt);
          end_segment(&block, reached);
       }
-      if (stmt->tag == Ist_WrTmp)
-         add_value(&block, in->tyenv, stmt);
-      else
-         addStmtToIRSB(block.out, stmt);
+      addStmtToIRSB(block.out, stmt);
    }
-   flush_native(&block);
-   if (branches && in->next->tag == Iex_RdTmp &&
+   if (in->next->tag == Iex_RdTmp &&
        (in->jumpkind == Ijk_Boring || in->jumpkind == Ijk_Call))
       before_jump(&block, in->next);
    return block.out;
@@ -218,33 +193,18 @@ static void after_fork(ThreadId thread) { forget(); }
 
 static void at_end(Int status) { write_results(); }
 
+static void on_client_code(ThreadId thread, ULong superblocks) { end_where_asked(); }
+
 static Bool option(const HChar *argument)
 {
    return VG_STR_CLO(argument, "--counts-file", output) ||
-          VG_BOOL_CLO(argument, "--caches", caches) ||
-          VG_BOOL_CLO(argument, "--sampled", sampled) ||
-          VG_BOOL_CLO(argument, "--branches", branches) ||
-          VG_STR_CLO(argument, "--counted-file", counted_file) ||
-          VG_STR_CLO(argument, "--end-file", end_file) ||
-          VG_INT_CLO(argument, "--count-for", count_for) ||
-          VG_INT_CLO(argument, "--count-until", count_until) ||
-          VG_INT_CLO(argument, "--settle-after", settle_after) ||
-          VG_BOOL_CLO(argument, "--plain", plain);
+          VG_STR_CLO(argument, "--end-file", end_file);
 }
 
 static void usage(void)
 {
    VG_(printf)("    --counts-file=FILE  where to write (%%p: the process)\n"
-               "    --caches=yes|no     simulate caches\n"
-               "    --sampled=yes|no    simulate caches and branches in a part of a long run\n"
-               "    --branches=yes|no   predict branches\n"
-               "    --counted-file=FILE where to write why counting ended before the program\n"
-               "    --end-file=FILE     where it appears, processes write their counts and end\n"
-               "    --count-for=MS      end counting after this processor time\n"
-               "    --count-until=MS    end after this time on the clock\n"
-               "    --settle-after=MS   end when the shares of the code have settled, at the\n"
-               "                        earliest after this processor time\n"
-               "    --plain=yes|no      a processor of x86-64-v2\n");
+               "    --end-file=FILE     where it appears, processes write their counts and end\n");
 }
 
 static void no_debug_usage(void) { VG_(printf)("    (none)\n"); }
@@ -252,7 +212,8 @@ static void no_debug_usage(void) { VG_(printf)("    (none)\n"); }
 static void after_options(void)
 {
    VG_(atfork)(NULL, NULL, after_fork);
-   begin_windows();
+   VG_(track_start_client_code)(on_client_code);
+   VG_(track_stop_client_code)(on_client_code);
 }
 
 static void before_options(void)

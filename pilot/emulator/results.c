@@ -4,22 +4,6 @@
 #include "pub_tool_options.h"
 #include "pub_tool_vki.h"
 
-Bool over = False;
-const HChar *counted_file = NULL;
-Int count_for = 0, count_until = 0;
-
-void end_counting(const HChar *why)
-{
-   VgFile *file;
-   write_results();
-   over = True;
-   file = counted_file ? VG_(fopen)(counted_file, VKI_O_CREAT | VKI_O_WRONLY, 0600) : NULL;
-   if (!file)
-      return;
-   VG_(fprintf)(file, "%s %u\n", why, VG_(get_user_milliseconds)());
-   VG_(fclose)(file);
-}
-
 const HChar *end_file = NULL;
 
 void end_where_asked(void)
@@ -39,12 +23,10 @@ void forget(void)
    forget_branches();
    VG_(memset)(misses, 0, sizeof misses);
    fetch_misses = 0;
-   forget_windows();
-   forget_settled();
 }
 
 /* Segments that are not counted themselves are after the one before. */
-void complete_counts(void)
+static void complete_counts(void)
 {
    Segment *segment;
    for (segment = segments; segment; segment = segment->next) {
@@ -58,15 +40,28 @@ void complete_counts(void)
    }
 }
 
+static void write_misses(VgFile *file)
+{
+   static const HChar *const kinds[] = {"load", "store"}, *const levels[] = {"l1", "l2", "llc"};
+   UInt kind, level;
+   for (kind = 0; kind < 2; kind++)
+      for (level = 0; level < 3; level++)
+         VG_(fprintf)(file, "%s_%s_misses %llu\n", levels[level], kinds[kind], misses[kind][level]);
+   VG_(fprintf)(file, "l1_instruction_misses %llu\n", fetch_misses);
+}
+
 static void write_branches(VgFile *file)
 {
-   ULong conditional = 0, indirect = 0;
+   ULong conditional = 0, indirect = 0, taken = 0;
    const Segment *segment;
    for (segment = segments; segment; segment = segment->next) {
       conditional += segment->conditional ? segment->count : 0;
       indirect += segment->indirect ? segment->count : 0;
+      taken += segment->taken;
    }
-   VG_(fprintf)(file, "conditional %llu\nindirect %llu\n", conditional, indirect);
+   VG_(fprintf)(file, "conditional %llu\nindirect %llu\ntaken %llu\n", conditional, indirect, taken);
+   VG_(fprintf)(file, "conditional_missed %llu\nindirect_missed %llu\n", conditional_missed(),
+                indirect_missed);
 }
 
 static void write_segment(VgFile *file, const Segment *segment)
@@ -118,11 +113,11 @@ static VgFile *new_file(void)
 
 void write_results(void)
 {
-   VgFile *file = over ? NULL : new_file();
+   VgFile *file = new_file();
    if (!file)
       return;
    complete_counts();
-   write_windows(file);
+   write_misses(file);
    write_branches(file);
    write_segments(file);
    VG_(fprintf)(file, "end\n");

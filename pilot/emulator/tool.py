@@ -7,29 +7,22 @@ builds the tool once, into the cache.
 
 The tool writes totals, and the executions and code of each segment::
 
-    window LENGTH COUNTED MISSES ...
-    moved 12000
-    missed_load_bytes 0
-    missed_store_bytes 64
+    l1_load_misses 71
     conditional 9102
     indirect 411
     object /usr/bin/app
     COUNT ADDRESS LOADS STORES LOAD_BYTES STORE_BYTES REGION LENGTHS CODE
     end
 
-A window is a stretch of the run and what was simulated of it: the superblocks of both, and the
-misses (``SEEN``) in the simulated part. MOVED tells, in millionths, by how much the shares of the
-code in the second half of what was counted differ from those in the first. Missed bytes were moved
-by code that no window saw, or far too seldom. A segment is a sequence of instructions without an
-exit between them. Loads, stores and bytes are those of one execution. REGION is 1 where a parallel
-region begins. LENGTHS has one hexadecimal digit per instruction, CODE the instructions' bytes; both
-are ``-`` for a segment with accesses but no start of an instruction.
+A segment is a sequence of instructions without an exit between them. Loads, stores and bytes are
+those of one execution. REGION is 1 where a parallel region begins. LENGTHS has one hexadecimal
+digit per instruction, CODE the instructions' bytes; both are ``-`` for a segment with accesses but
+no start of an instruction.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import re
@@ -193,23 +186,18 @@ def _run(command: Sequence[str], *, env: dict[str, str] | None = None) -> None:
 DATA_MISSES = tuple(
     f"{level}_{kind}_misses" for kind in ("load", "store") for level in ("l1", "l2", "llc")
 )
-SEEN = (
-    *DATA_MISSES,
-    "l1_instruction_misses",
-    "conditional_missed",
-    "indirect_missed",
-    "taken",
+TOTALS = frozenset(
+    (
+        *DATA_MISSES,
+        "l1_instruction_misses",
+        "conditional",
+        "conditional_missed",
+        "indirect",
+        "indirect_missed",
+        "taken",
+    )
 )
-"""What a window counts, in the order of its line."""
-LEAST_DOUBT = 0.1
-"""Least relative standard error of what is not simulated between two windows."""
-WINDOW_DOUBT = 2.0
-"""Factor on the standard error by the rates of neighbouring windows: few windows miss short phases.
-"""
-LINE_BYTES = 64
-TOTALS = frozenset({"conditional", "indirect"})
 NAMED = re.compile(r"(\w+) (\d{1,19})", re.ASCII)
-WINDOW = re.compile(rf"window((?: \d{{1,19}}){{{2 + len(SEEN)}}})", re.ASCII)
 SEGMENT = re.compile(
     r"(\d{1,19}) ([0-9a-f]{1,16}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) ([01]) ([0-9a-f]+|-) "
     r"((?:[0-9a-f][0-9a-f])+|-)",
@@ -245,13 +233,7 @@ class EmulatedCounts:
     """The counts of Berth's valgrind tool, summed over all processes and files that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
-    seen: dict[str, float] = field(default_factory=dict)
-    """Misses and taken branches of whole runs, by the names in ``SEEN``."""
-    variances: dict[str, float] = field(default_factory=dict)
-    """Squares of their standard errors; 0 where the whole run was simulated."""
-    simulated: int = 0
-    """Superblocks in which caches and branches were simulated."""
-    superblocks: int = 0
+    """Misses and branches, by the names in ``TOTALS``."""
     segments: dict[str, dict[Segment, int]] = field(default_factory=dict)
     load_bytes: int = 0
     store_bytes: int = 0
@@ -261,16 +243,6 @@ class EmulatedCounts:
     regions: int = 0
     cut: int = 0
     """Number of incomplete files, from processes that were killed."""
-    moved: float | None = None
-    """Share of the instructions by which the second half of what was counted differs from the
-    first, in the process that ran longest; None: it was too short to tell."""
-    longest: int = 0
-    """Superblocks of that process."""
-
-    def missed(self, *names: str) -> tuple[float, float]:
-        """Return the sum of counts in ``SEEN`` over the whole run, and its standard error."""
-        error = math.sqrt(sum(self.variances.get(name, 0.0) for name in names))
-        return sum(self.seen.get(name, 0.0) for name in names), error
 
     @property
     def instructions(self) -> int:
@@ -286,8 +258,6 @@ class EmulatedCounts:
 def read_counts(lines: Iterable[str], into: EmulatedCounts) -> None:
     """Add the counts in a file of Berth's valgrind tool to ``into``; unknown lines are skipped."""
     whole = False
-    windows: list[list[int]] = []
-    own: dict[str, int] = {}
     segments = into.segments.setdefault("", {})
     for line in lines:
         text = line.rstrip("\n")
@@ -297,50 +267,10 @@ def read_counts(lines: Iterable[str], into: EmulatedCounts) -> None:
             whole = True
         elif (segment := SEGMENT.fullmatch(text)) is not None:
             _add(segment.groups(), segments, into)
-        elif (window := WINDOW.fullmatch(text)) is not None:
-            windows.append([int(word) for word in window.group(1).split()])
-        elif (named := NAMED.fullmatch(text)) is not None:
-            own[named.group(1)] = int(named.group(2))
+        elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
+            name = named.group(1)
+            into.totals[name] = into.totals.get(name, 0) + int(named.group(2))
     into.cut += not whole
-    for name in TOTALS.intersection(own):
-        into.totals[name] = into.totals.get(name, 0) + own[name]
-    superblocks = sum(window[0] for window in windows)
-    if superblocks > into.longest:
-        into.longest = superblocks
-        into.moved = own["moved"] / 1e6 if "moved" in own else None
-    _add_windows(windows, into)
-    for name in DATA_MISSES:
-        missed_lines = own.get(f"missed_{name.split('_')[1]}_bytes", 0) / LINE_BYTES
-        into.variances[name] = into.variances.get(name, 0.0) + missed_lines**2
-
-
-def _add_windows(windows: Sequence[Sequence[int]], into: EmulatedCounts) -> None:
-    """Add what a process's windows stand for, and its variance.
-
-    What is not simulated between two windows has the mean of their rates; the first window, in
-    which the program starts, stands for itself alone if there is another.
-    """
-    counted = [window for window in windows if window[1]]
-    into.simulated += sum(window[1] for window in counted)
-    into.superblocks += sum(window[0] for window in windows)
-    if not counted:
-        return
-    # A stretch that ended before its window was counted adds to what the others stand for.
-    uncounted = sum(window[0] for window in windows) - sum(window[0] for window in counted)
-    unseen = [max(0, window[0] - window[1]) for window in counted]
-    unseen[-1] += uncounted
-    last = len(counted) - 1
-    for column, name in enumerate(SEEN, start=2):
-        rates = [window[column] / window[1] for window in counted]
-        total, variance = float(sum(window[column] for window in counted)), 0.0
-        for index, superblocks in enumerate(unseen):
-            before, after = rates[max(index, min(1, last))], rates[min(index + 1, last)]
-            apart = rates[max(index - 1, 0)] - rates[index] if index == last else after - before
-            total += superblocks * (before + after) / 2
-            doubt = max(abs(apart) / 2, LEAST_DOUBT * (before + after) / 2)
-            variance += (WINDOW_DOUBT * superblocks * doubt) ** 2
-        into.seen[name] = into.seen.get(name, 0.0) + total
-        into.variances[name] = into.variances.get(name, 0.0) + variance
 
 
 def _add(words: Sequence[str], segments: dict[Segment, int], into: EmulatedCounts) -> None:

@@ -33,7 +33,7 @@ FIRST_SAMPLES, FIRST_SHARE = 10, 0.05
 programs are sampled, too."""
 KILL_FOR_S = 10.0
 LIMITS_S = 0.25
-"""Seconds between two looks at the limit of processor time and for the file that ends the run."""
+"""Seconds between two looks at the limit of processor time."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -198,12 +198,13 @@ class SupervisedRun:
         interval, next_sample = 0.004, self.started + 0.002
         asked_at: float | None = None
         signal_next: int = signal.SIGKILL
-        limited = self.order["cpu_limit_s"] or self.order["stop_file"]
-        next_look = self.started + LIMITS_S if limited else math.inf
+        cpu_limit = self.order["cpu_limit_s"]
+        next_look = self.started + LIMITS_S if cpu_limit else math.inf
         while self.root_status is None:
             now = time.monotonic()
             if now >= next_look:
-                self.cut = self.cut or self._beyond_limits()
+                if self.tree.spent_s() >= cpu_limit:
+                    self.cut = self.cut or "processor time"
                 next_look = now + LIMITS_S
             if deadline and now >= deadline and not self.cut:
                 self.cut = "time limit"
@@ -236,13 +237,6 @@ class SupervisedRun:
                 return signal.SIGTERM
         self._signal_all(signal.SIGTERM)
         return signal.SIGKILL
-
-    def _beyond_limits(self) -> str | None:
-        """Return why the run is to end now, or None."""
-        limit, stop_file = self.order["cpu_limit_s"], self.order["stop_file"]
-        if stop_file and os.path.exists(stop_file):
-            return "settled"
-        return "processor time" if limit and self.tree.spent_s() >= limit else None
 
     def _wait(self, seconds: float) -> None:
         for end, _ in self.poll.poll(seconds * 1000):

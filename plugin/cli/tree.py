@@ -49,9 +49,6 @@ PILOT = Branch(
         "usage": Leaf(
             f"{CLI}.pilot.usage:usage", "Record what a job used when it ends; print the script."
         ),
-        "count": Leaf(
-            f"{CLI}.pilot.steps:count", "Add one rank's counters to a Profile.", for_jobs=True
-        ),
         "ranks": Leaf(
             f"{CLI}.pilot.steps:ranks", "Put what every rank left into a Profile.", for_jobs=True
         ),

@@ -162,38 +162,22 @@ def pilot_script(
     berth: str,
     profile: Path,
     run_options: Sequence[str],
-    count_options: Sequence[str] | None = None,
     deliver_options: Sequence[str],
 ) -> str:
     """Return the pilot job's shell script: measure the program, then deliver the profile even if
     the program failed.
-
-    ``count_options``: options of the launch that measures counters; None: only time and memory are
-    measured.
     """
     words = [berth, "pilot", "run", "--output", str(profile), *run_options]
     if launch.launcher:
-        lines = _launches(launch, words, berth=berth, profile=profile, count=count_options)
+        lines = _launches(launch, words, berth=berth, profile=profile)
     else:
         lines = shlex.join([*words, "--", *launch.program]) + "\nstatus=$?"
     tail = shlex.join([berth, "pilot", "deliver", str(profile), *deliver_options])
     return f"#!/bin/sh\n{lines}\n{tail} || status=1\nexit $status\n"
 
 
-def _launches(
-    launch: PilotLaunch,
-    run: Sequence[str],
-    *,
-    berth: str,
-    profile: Path,
-    count: Sequence[str] | None,
-) -> str:
-    """Return shell text of two launches: the first measures time and memory of every rank, the
-    second the counters of rank 0 and of the busiest other rank.
-
-    Ranks wait for each other, so each launch can run a rank only once. ``count``: options of the
-    second launch; None: no second launch.
-    """
+def _launches(launch: PilotLaunch, run: Sequence[str], *, berth: str, profile: Path) -> str:
+    """Return shell text of one launch that measures time and memory of every rank."""
     folder = profile.with_name(profile.name + ".ranks")
     each = [sys.executable, "-I", "-S", str(RANK_SCRIPT)]
     timed = (
@@ -212,12 +196,10 @@ def _launches(
         f"rm -rf {shlex.quote(str(folder))}; mkdir -p {shlex.quote(str(folder))}",
         first,
         "status=$?",
-        f"busiest=$({ranks}) || busiest=0",
+        ranks,
+        f"rm -rf {shlex.quote(str(folder))}",
     ]
-    if count is not None:
-        lines += ["if [ $status -eq 0 ]; then", *_counted(launch, count, berth, profile, folder),
-                  "fi"]  # fmt: skip
-    return "\n".join([*lines, f"rm -rf {shlex.quote(str(folder))}"])
+    return "\n".join(lines)
 
 
 def _no(launcher: str) -> str:
@@ -227,25 +209,6 @@ def _no(launcher: str) -> str:
         "pilot submit (the job gets that environment), or leave the launcher out: --tasks N -- "
         "./app starts the ranks by srun"
     )
-
-
-def _counted(
-    launch: PilotLaunch, options: Sequence[str], berth: str, profile: Path, folder: Path
-) -> list[str]:
-    words = [berth, "pilot", "count", "--into", str(profile), *options]
-    counted = (
-        f'busiest=$1; shift; rank="{_RANK}"\n'
-        f'if [ "$rank" = 0 ] || [ "$rank" = "$busiest" ]; then exec {shlex.join(words)} '
-        f'--rank "$rank" --beside 0 --beside "$busiest" '
-        f'--leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
-        'exec "$@"'
-    )
-    # The busiest rank's number is an argument, since launchers pass on few environment variables.
-    head = shlex.join([*launch.launcher, "sh", "-c", counted, "rank"])
-    return [
-        f'{head} "$busiest" {shlex.join(launch.program)} > /dev/null',
-        shlex.join([berth, "pilot", "ranks", str(folder), "--into", str(profile), "--counted"]),
-    ]
 
 
 def job_script(launch: PilotLaunch) -> str:

@@ -115,8 +115,6 @@ class SlurmPilot:
                 berth=berth_command(),
                 profile=part.profile,
                 run_options=self._run_options(),
-                # Counters are measured on the first number of nodes only, and used for the others.
-                count_options=self._count_options() if index == 0 else None,
                 deliver_options=self._deliver_options(index),
             )
         self._job_text = job_script(with_srun(launch, self._shape))
@@ -262,11 +260,6 @@ class SlurmPilot:
         if self._options["count"]:
             words.append("--count")
         return words
-
-    def _count_options(self) -> list[str] | None:
-        if not self._options["count"]:
-            return None
-        return [f"--time-limit={(self._pilot_s - TAIL_S) / 2:g}"]
 
     def _deliver_options(self, index: int) -> list[str]:
         options, shape = self._options, self._shape

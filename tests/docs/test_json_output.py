@@ -25,10 +25,9 @@ WITHOUT = {
     "site metrics": "writes Prometheus' own format",
     "site slurm filter-config": "writes the filter's configuration",
     "site flux filter-config": "writes the filter's configuration",
-    "pilot count": "a pilot job's own step: the result is the Profile that it writes",
     "pilot deliver": "a pilot job's own step: its lines are the job's log",
     "pilot usage": "an Epilog's step: the line that it leaves is JSON",
-    "pilot ranks": "a pilot job's own step: it prints one number for the job's script",
+    "pilot ranks": "a pilot job's own step: the result is the Profile that it changes",
 }
 """Commands without ``--json``, each with its reason."""
 Made = tuple[Path, Mapping[str, Case]]

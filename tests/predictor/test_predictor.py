@@ -30,7 +30,7 @@ from berth.predictor.families.program.estimate import (
 )
 from berth.predictor.families.program.predictor import Predictor, too_wide
 from berth.predictor.families.program.problem_size import at_size
-from berth.predictor.families.program.work import LINE_BYTES, counting_error
+from berth.predictor.families.program.work import LINE_BYTES
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.core_speed import core_score
 
@@ -379,48 +379,6 @@ def test_a_program_that_mostly_waits_is_not_one_to_act_on(
     said = found.abstained or ""
     assert ("computed for" in said) == (why is not None)
     assert (why or "") in said
-
-
-def test_misses_of_a_stream_cost_at_most_its_processor_time() -> None:
-    """Misses that would take ten times as long one after the other overlap."""
-    known = profile()
-    assert counting_error(known) == 0.0
-    misses = {
-        name: known.counters[name].model_copy(update={"value": value, "standard_error": error})
-        for name, value, error in (
-            ("llc_load_misses", 1e8, 2e7), ("branch_misses", 10.0, 20.0),
-        )
-    }  # fmt: skip
-    cpu_time = known.counters["llc_load_misses"].model_copy(update={"value": 1.0})
-    doubtful = known.model_copy(
-        update={"counters": {**known.counters, **misses, "cpu_time_s": cpu_time}}
-    )
-    assert counting_error(doubtful) == pytest.approx(0.2, rel=0.01)
-
-
-def with_unseen_misses(known: Profile) -> Profile:
-    """What a pilot writes of a program whose code no window saw: errors of many times the value."""
-    unseen = {
-        name: m.model_copy(update={"standard_error": 50.0 * (m.value or 0.0) + 1e9})
-        for name, m in known.counters.items()
-        if name.endswith("_misses")
-    }
-    cpu_time = known.counters["llc_load_misses"].model_copy(update={"value": 1.0})
-    return known.model_copy(
-        update={"counters": {**known.counters, **unseen, "cpu_time_s": cpu_time}}
-    )
-
-
-def test_what_no_window_saw_costs_at_most_the_time_that_was_measured() -> None:
-    known, shipped = profile(runtime_s=1.0), platforms.shipped()
-    unseen = with_unseen_misses(known)
-    assert counting_error(unseen) == 1.0
-    home, target = shipped[known.platform], shipped["rome-7742"]
-    sure, unsure = (
-        Predictor.load().predict(each, target, reference=home) for each in (known, unseen)
-    )
-    assert sure.runtime_s.high < unsure.runtime_s.high < 2 * sure.runtime_s.high
-    assert unsure.abstained == sure.abstained
 
 
 def test_an_interval_wider_than_a_factor_of_a_hundred_has_no_numbers() -> None:

@@ -118,7 +118,7 @@ for r in 0 1 2; do OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=$r "$@"; done
 """
 
 
-def launched(tmp_path: Path, fake_berth: str, **options: object) -> tuple[str, list[str]]:
+def launched(tmp_path: Path, fake_berth: str) -> tuple[str, list[str]]:
     """What the ranks printed, and how ``berth`` was called."""
     launcher = tmp_path / "mpirun"
     launcher.write_text(RANKS)
@@ -126,30 +126,19 @@ def launched(tmp_path: Path, fake_berth: str, **options: object) -> tuple[str, l
     program = ("sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK: $0", "it's one")
     script = pilot_script(
         PilotLaunch(("mpirun",), program), berth=fake_berth, profile=tmp_path / "p q.json",
-        run_options=["--name=n"], deliver_options=["--site=s"], **options,
+        run_options=["--name=n"], deliver_options=["--site=s"],
     )  # fmt: skip
     done = run_script(script, tmp_path, SLURM_PROCID="0")
     return done.stdout, (tmp_path / "calls").read_text().splitlines()
 
 
-def test_every_rank_is_measured_and_two_are_counted_in_a_second_launch(
-    tmp_path: Path, fake_berth: str
-) -> None:
-    said = Path(fake_berth).read_text()
-    # ``berth pilot ranks`` prints the busiest rank: the second one here.
-    Path(fake_berth).write_text(
-        said.replace("while [", '[ "$2" = ranks ] && { [ $# -gt 5 ] || echo 2; exit 0; }\nwhile [')
-    )
-    printed, calls = launched(tmp_path, fake_berth, count_options=[])
+def test_every_rank_is_measured_in_one_launch(tmp_path: Path, fake_berth: str) -> None:
+    printed, calls = launched(tmp_path, fake_berth)
     assert printed == "".join(f"rank {r}: it's one\n" for r in range(3))
-    run, ranks, first, second, counted, deliver = calls
+    run, ranks, deliver = calls
     assert "<--repeats><1>" in run
     assert "<--ranks><3><--><sh>" in run
     assert ranks.startswith("<pilot><ranks>")
-    assert "<--rank><0>" in first
-    assert "<--rank><2>" in second
-    assert f"<--leave><{tmp_path}/p q.json.ranks/counts-2.json>" in second
-    assert counted.endswith("<--counted>")
     assert "<deliver>" in deliver
     assert not (tmp_path / "p q.json.ranks").exists()
 

@@ -62,14 +62,9 @@ TARGETS = Listed("targets", Target)
 @click.option(
     "--count",
     is_flag=True,
-    help="Also count instructions and misses, under emulation: some 5 times its processor time.",
+    help="Also count instructions and misses, under emulation: some 25 times its processor time.",
 )
 @click.option("--time-limit", "time_limit_s", default=600.0, help="Seconds for the whole pilot.")
-@click.option(
-    "--max-slowdown",
-    default=10.0,
-    help="Counting takes at most this times the native processor time (at least 5 s).",
-)
 @click.option(
     "--count-limit",
     "count_limit_s",

@@ -1,5 +1,5 @@
 """Commands that Berth's own jobs run: ``berth pilot node`` and ``link`` in calibration jobs,
-``ranks`` and ``count`` in pilot jobs of parallel programs."""
+``ranks`` in pilot jobs of parallel programs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,13 @@ from pathlib import Path
 import click
 
 from berth.pilot.documents import read_json, write_json
-from berth.pilot.errors import BerthError, PilotError, UsageError
+from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.gpu.device import opened
-from berth.pilot.launch import Order, resolve_command
 from berth.pilot.network.links import in_words, measure_link
 from berth.pilot.node import doubts, measure_gpu_node, measure_node
 from berth.pilot.options import check_name
 from berth.pilot.profile import Profile
-from berth.pilot.ranks import (
-    added,
-    busiest,
-    count_once,
-    counts_in,
-    job_nodes,
-    records_in,
-    with_ranks,
-)
+from berth.pilot.ranks import job_nodes, records_in, with_ranks
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.options import DIRECTORY, PATH, WORDS, answer, json_option
 from berth.plugin.cli.pilot.common import check_output, progress
@@ -141,85 +132,8 @@ def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
 @click.option(
     "--into", "profile", required=True, type=PATH, help="Profile of rank 0 in the same launch."
 )
-@click.option("--counted", is_flag=True, help="Add the counters of the second launch.")
-def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
-    """Put what the ranks left in FOLDER into rank 0's Profile.
-
-    After the first launch: time and memory of every rank; the busiest one's number is printed.
-    With --counted, after the second: the counters.
-    """
+def ranks(folder: Path, profile: Path) -> None:
+    """Put the time and memory of the ranks, which they left in FOLDER, into rank 0's Profile."""
+    records = records_in(folder)
     rank_0 = read_json(profile, Profile)
-    if not counted:
-        records = records_in(folder)
-        write_json(profile, with_ranks(rank_0, records, nodes=job_nodes(os.environ)))
-        click.echo(busiest(records))
-        return
-    counts = counts_in(folder)
-    write_json(profile, added(rank_0, counts))
-    if any(not m.complete for counted_run in counts for m in counted_run.counters.values()):
-        click.echo(
-            "counting ended before the program, and then the launch: what its launcher says of "
-            "killed ranks is no failure",
-            err=True,
-        )
-    if not any(counted_run.succeeded for counted_run in counts):
-        why = "; ".join(text for counted_run in counts for text in counted_run.warnings)
-        raise BerthError(why or "the counted run did not complete")
-
-
-@click.command(
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
-    epilog="Example: srun -n 1 berth pilot count --into app.profile.json -- ./app",
-)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option(
-    "--into",
-    "profile",
-    required=True,
-    type=PATH,
-    help="Profile of the same rank in an earlier launch.",
-)
-@click.option(
-    "--leave",
-    type=PATH,
-    help="Write the counters there, for `berth pilot ranks`; the Profile stays as it is.",
-)
-@click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
-@click.option(
-    "--beside",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Another rank that is counted in this launch, which leaves its counters beside --leave.",
-)
-@click.option("--max-slowdown", default=20.0, help="See berth pilot run.")
-@click.option("--time-limit", default=600.0, help="Seconds that it may take at most.")
-def count(
-    command: tuple[str, ...],
-    *,
-    profile: Path,
-    leave: Path | None,
-    rank: int,
-    beside: tuple[int, ...],
-    max_slowdown: float,
-    time_limit: float,
-) -> None:
-    """Run COMMAND once, count what it does, and add that to a Profile.
-
-    For one rank of a parallel program: its counters then stand for all ranks.
-    """
-    measured = read_json(profile, Profile)
-    env = dict(os.environ)
-    counted = count_once(
-        Order(resolve_command(command, env), env),
-        rank=rank,
-        native_s=0.0 if measured.runtime is None else measured.runtime.median_s,
-        max_slowdown=max_slowdown,
-        left_s=time_limit,
-        leave=leave,
-        beside=[number for number in beside if number != rank],
-    )
-    if leave is None:
-        write_json(profile, added(measured, [counted]))
-    # With --leave, `berth pilot ranks` says what failed: a rank that fails ends the whole launch.
-    if not counted.succeeded and leave is None:
-        raise BerthError("; ".join(counted.warnings) or "the counted run did not complete")
+    write_json(profile, with_ranks(rank_0, records, nodes=job_nodes(os.environ)))

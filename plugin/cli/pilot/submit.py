@@ -71,8 +71,7 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     place by then, and runs where it was asked if the pilot fails for any reason.
 
     COMMAND may begin with srun, mpirun or mpiexec: every rank's time and memory is then measured
-    in one launch. With --count two ranks are counted in a second one. Several --nodes: a pilot job
-    each.
+    in one launch, and nothing is counted. Several --nodes: a pilot job each.
     """
     site = load_site(options["site_file"])
     options["count"] = options["count"] or must_count(site)

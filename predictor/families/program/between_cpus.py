@@ -133,22 +133,7 @@ class Shares:
         ``own_s`` is its measured time in row ``home`` in seconds. The time in memory is at most
         ``own_s``; what remains is time in the core.
         """
-        return self._at(self._share(own_s, home), home, target)
-
-    def counting_width(self, own_s: float, home: int, target: int, error: float) -> float:
-        """Return how far ``log_ratio`` may be off because of the counts: as much as it changes when
-        the share of time in memory changes by ``error``, the error of the counts as a share of the
-        program's time. The share stays between 0 and 1, so that no error widens it further.
-        """
-        share = self._share(own_s, home)
-        ends = (max(0.0, share - error), min(1.0, share + error))
-        middle = self._at(share, home, target)
-        return max(abs(self._at(end, home, target) - middle) for end in ends)
-
-    def _share(self, own_s: float, home: int) -> float:
-        return min(1.0, float(self.memory[home]) / own_s)
-
-    def _at(self, share: float, home: int, target: int) -> float:
+        share = min(1.0, float(self.memory[home]) / own_s)
         memory, core = (_ratio(part, home, target) for part in (self.memory, self.core))
         return math.log(share * memory + (1 - share) * core)
 

@@ -33,7 +33,6 @@ from berth.predictor.families.program.time_only import (
     BETWEEN_GPUS_LOG_WIDTH,
     CPU_AND_GPU_LOG_WIDTH,
 )
-from berth.predictor.families.program.work import counting_error
 from berth.predictor.hardware.ceilings import Allocation
 
 NEW_PLATFORM_WIDENING = 1.5
@@ -109,8 +108,6 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        counting = counting_error(reading.profile) if reading.counted else 0.0
-        self._counting = math.log1p(NORMAL_90 * counting)
         self._shares = Shares.of(reading.roofs)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
@@ -191,7 +188,7 @@ class _Program:
         return log_time, log_time + math.log(max(1.0, busy / units))
 
     def _by_own_time(self, moved: MovedTime, basis: Basis) -> LogEstimate:
-        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.counting_width)
+        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.cache_width)
         return LogEstimate(
             moved.log_time,
             max(LEAST_LOG_WIDTH, half_width),
@@ -225,7 +222,7 @@ class _Program:
         spread *= 1 + self._doubling * apart
         spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
         log_time = _calibrated(prior, self._reading, index, 0.0)
-        return LogEstimate(log_time, math.hypot(spread, self._counting), Basis.PRIOR)
+        return LogEstimate(log_time, spread, Basis.PRIOR)
 
     def _widening(self, unusual: float, reference: str) -> float:
         """Return the factor on the log interval: ``unusual`` for how far the program is from the

@@ -23,7 +23,6 @@ from berth.predictor.families.program.between_cpus import (
 )
 from berth.predictor.families.program.bundle import OwnTime
 from berth.predictor.families.program.reading import ProgramReading, RateTable
-from berth.predictor.families.program.work import counting_error
 from berth.predictor.hardware.ceilings import Allocation
 
 MEASURED_SCALING_DEVIATION = 0.05
@@ -49,9 +48,8 @@ class MovedTime:
     deviation: float
     own_deviation: float
     """Standard error that the program's times on other CPUs do not share."""
-    counting_width: float = 0.0
-    """Half width in log of what the errors of the counts may change, or caches that hold the data
-    on one of two platforms; 0: they do not matter."""
+    cache_width: float = 0.0
+    """Half width in log of what caches that hold the data on one of two platforms may change."""
 
     def corrected(
         self, own_time: OwnTime, reading: ProgramReading, times_as_many_cores: float
@@ -64,7 +62,7 @@ class MovedTime:
             self.log_time + own_time.log_factor,
             math.hypot(own_time.deviation, own_time.standard_error, scaling),
             math.hypot(own, own_time.standard_error, OWN_SCALING * scaling),
-            self.counting_width,
+            self.cache_width,
         )
 
 
@@ -98,17 +96,15 @@ def moved_between_cpus(
     ratio = core_ratio(home.platform, target.platform, per_instruction)
     ratio = ratio or CoreRatio(typical, UNKNOWN_DEVIATION, UNKNOWN_DEVIATION)
     core = ratio.log_ratio
-    counting_width = 0.0
+    cache_width = 0.0
     if reading.counted:
         own_s = math.exp(one_core)
         core += share_weight * (shares.log_ratio(own_s, ours, theirs) - typical)
-        error = counting_error(reading.profile)
-        counting_width = share_weight * shares.counting_width(own_s, ours, theirs, error)
     log_time = one_core + core
     if not reading.counted:
         rates = layout.table.dram_bytes[[layout.reference, index]]
         log_time = _without_counters(reading, home, target, core, rates)
-        counting_width = _cache_width(reading, layout, index)
+        cache_width = _cache_width(reading, layout, index)
     elif target.units > 1:
         rows = (ours, theirs, index)
         times_s = math.exp(one_core), math.exp(log_time)
@@ -120,7 +116,7 @@ def moved_between_cpus(
         log_time,
         math.hypot(PROGRAM_DEVIATION, ratio.deviation, unknown, scaling),
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
-        counting_width,
+        cache_width,
     )
 
 

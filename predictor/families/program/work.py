@@ -7,7 +7,6 @@ derives it from other counters where possible.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from berth.pilot.catalogue import REQUIRED
@@ -196,36 +195,6 @@ def work_of(profile: Profile) -> Work:
         atomics=profile.value("atomic_ops"),
         complete=all(counters[name].complete for name in REQUIRED),
     )
-
-
-MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9, "instructions": 0.5e-9,
-          "loads": 1e-9, "stores": 1e-9}  # fmt: skip
-"""Upper estimates of the seconds that a miss, instruction or access costs, by the beginning of its
-counter's name."""
-
-
-def counting_error(profile: Profile) -> float:
-    """Return the share of a program's processor time (0 to 1) that its counts may be wrong by.
-
-    The work costs at most ``MISS_S`` each, and all of it together at most the processor time: a
-    stream's misses overlap, and what was not seen ran in that time, too. The result is at most the
-    largest relative error of a counter; 0: no counter has a standard error.
-    """
-    doubtful = {
-        name: m
-        for name, m in profile.counters.items()
-        if (name in REQUIRED or name.endswith("_misses")) and m.standard_error and m.value
-    }
-    relative = {name: (m.standard_error or 0.0) / (m.value or 1.0) for name, m in doubtful.items()}
-    largest = min(1.0, max(relative.values(), default=0.0))
-    busy_s = profile.value("cpu_time_s") or 0.0
-    if not busy_s:
-        return largest
-    costs_s = {
-        name: MISS_S.get(name.split("_")[0], 0.0) * (m.value or 0.0) for name, m in doubtful.items()
-    }
-    error_s = math.hypot(*(costs_s[name] * relative[name] for name in doubtful))
-    return min(largest, error_s / max([busy_s, *costs_s.values()]))
 
 
 def _levels(profile: Profile, kind: str) -> Levels:

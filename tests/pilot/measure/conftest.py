@@ -88,16 +88,6 @@ int main(int c, char **v) { long n = atol(v[1]); (void)c;
   char *s = malloc(n + 1); memset(s, 'a', n); s[n] = 0; found += strlen(s);
   __atomic_fetch_add(&found, 1, __ATOMIC_SEQ_CST);
   printf("%lu %g\\n", (unsigned long)found, y); return 0; }""",
-    # argv[1] turns in registers, then argv[2] MiB are read twice: about a hundredth of the run.
-    "streams_last": """
-#include <stdio.h>
-#include <stdlib.h>
-int main(int c, char **v) { long n = atol(v[1]), m = atol(v[2]) << 20; (void)c;
-  unsigned long h = 88172645463325252ul, s = 0;
-  for (long i = 0; i < n; i++) { h ^= h << 13; h ^= h >> 7; h ^= h << 17; s += h; }
-  char *p = calloc(m, 1);
-  for (int r = 0; r < 2; r++) for (long i = 0; i < m; i += 8) s += *(volatile long *)(p + i);
-  printf("%lu\\n", s); return 0; }""",
     # Loads a library, calls it a thousand times, unloads it, then a second one.
     "loader": """
 #include <dlfcn.h>

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from berth.pilot import needs
 from berth.pilot.collectors.arm_and_power import _ARM, _POWER, _SVE, of_arm, of_power
 from berth.pilot.instruction_sets import KNOWN, NOT_NAMED, Has, expanded, has
-from berth.pilot.needs import NOTHING, needed_sets
+from berth.pilot.needs import needed_sets
 
 LOOP = """
 #include <stdio.h>
@@ -38,7 +38,7 @@ def needs_of(folder: Path, compiler: str, source: str, *flags: str) -> tuple[str
     command = [compiler, *flags, "-o", str(program), str(code)]
     if shutil.which(compiler) is None or subprocess.run(command, check=False).returncode:
         pytest.skip(f"{compiler} does not build it here")
-    return needed_sets((str(program),), NOTHING)
+    return needed_sets((str(program),))
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_without_emulation_a_programs_own_libraries_are_read_or_parts_of_them(
     needs_of(tmp_path, "x86_64-linux-gnu-gcc", LOOP, "-O3", "-shared", "-fPIC", *flags)
     library = str(tmp_path / "program")
     monkeypatch.setattr(needs, "_read", {})
-    assert ("avx" in expanded(needed_sets((), NOTHING, (library,)))) is needs_avx
-    assert needed_sets((), NOTHING, ("/usr/lib/x86_64-linux-gnu/libm.so.6",)) == ()
+    assert ("avx" in expanded(needed_sets((), (library,)))) is needs_avx
+    assert needed_sets((), ("/usr/lib/x86_64-linux-gnu/libm.so.6",)) == ()
 
 
 def test_of_a_processor_without_tables_nothing_is_named(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_of_a_processor_without_tables_nothing_is_named(tmp_path: Path) -> None:
     code[18:20] = (243).to_bytes(2, "little")  # EM_RISCV
     other = tmp_path / "other"
     other.write_bytes(code)
-    assert needed_sets((str(other),), NOTHING) == (NOT_NAMED,)
-    assert needed_sets((), NOTHING, (str(other),)) == (NOT_NAMED,)
+    assert needed_sets((str(other),)) == (NOT_NAMED,)
+    assert needed_sets((), (str(other),)) == (NOT_NAMED,)
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    assert needed_sets((str(script),), NOTHING) == ()
+    assert needed_sets((str(script),)) == ()

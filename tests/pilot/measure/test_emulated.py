@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,7 @@ from berth.pilot.collectors.base import Readings, Stage, emulated
 from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
 from berth.pilot.emulate import Emulation, emulate
-from berth.pilot.emulator.tool import NAME, built
 from berth.pilot.launch import Order
-from berth.pilot.needs import needed_sets
 from berth.pilot.options import PilotOptions
 from berth.pilot.profile import Measurement, Quality
 from berth.pilot.run_pilot import run_pilot
@@ -76,53 +72,6 @@ def test_a_forked_child_is_counted_once(program: Program) -> None:
     assert not forked.warnings
 
 
-@pytest.mark.slow
-def test_windows_give_the_misses_within_their_error(program: Program) -> None:
-    order = Order((program("mixed"), "9000000"), dict(os.environ))
-    whole, part = (
-        emulate(replace(order, sampled=sampled), tools=("emulator",), budget_s=120).counters
-        for sampled in (False, True)
-    )
-    assert part["instructions"] == whole["instructions"]
-    assert part["load_bytes"] == whole["load_bytes"]
-    assert part["branches"] == whole["branches"]
-    # The program's store misses are all in its last hundredth, which may lie between two windows.
-    assert "branches_taken" not in part
-    for name in ("l1_load_misses", "branch_misses"):
-        error = part[name].standard_error
-        assert error
-        assert whole[name].standard_error is None
-        assert part[name].value == pytest.approx(whole[name].value, abs=2 * error)
-        assert error < 0.3 * (part[name].value or 0)
-
-
-@pytest.mark.slow
-def test_a_last_phase_between_two_windows_is_within_the_error(program: Program) -> None:
-    order = Order((program("streams_last"), "600000000", "64"), dict(os.environ))
-    whole, part = (
-        emulate(replace(order, sampled=sampled), tools=("emulator",), budget_s=120).counters
-        for sampled in (False, True)
-    )
-    for name in ("l1_load_misses", "llc_load_misses"):
-        counted, error = part[name].value, part[name].standard_error
-        assert counted is not None
-        assert error
-        assert whole[name].value == pytest.approx(counted, abs=2 * error)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "settles"), [("mixed", True), ("streams_last", False)])
-def test_counting_ends_where_the_shares_have_settled(
-    program: Program, name: str, settles: bool
-) -> None:
-    arguments = ("30000000",) if settles else ("20000000", "512")
-    order = Order((program(name), *arguments), dict(os.environ), sampled=True, settle_after_s=1.0)
-    emulation = emulate(order, tools=("emulator",), budget_s=60)
-    instructions = emulation.counters["instructions"]
-    assert instructions.complete is not settles
-    assert ("had settled" in (instructions.note or "")) is settles
-
-
 def test_counts_of_a_program_that_fails_under_emulation_are_refused(tmp_path: Path) -> None:
     script = tmp_path / "not-emulated"
     script.write_text('#!/bin/sh\ncase "$LD_PRELOAD$OMP_WAIT_POLICY" in *passive*) exit 3;; esac\n')
@@ -134,74 +83,10 @@ def test_counts_of_a_program_that_fails_under_emulation_are_refused(tmp_path: Pa
     assert "exit status 3" in warning
 
 
-def test_a_rank_is_emulated_only_once(tmp_path: Path) -> None:
-    script = tmp_path / "rank"
-    script.write_text('#!/bin/sh\necho run >> "$0.runs"\nexit 1\n')
-    script.chmod(0o755)
-    for once, runs in ((False, 2), (True, 3)):
-        emulate(
-            Order((str(script),), dict(os.environ)), tools=("emulator",), budget_s=60, once=once
-        )
-        assert len((tmp_path / "rank.runs").read_text().splitlines()) == runs
-
-
-@pytest.mark.slow
-def test_a_rank_goes_on_without_counting_after_its_limit(program: Program, tmp_path: Path) -> None:
-    command = f"{program('mixed')} 60000000 && echo whole > {tmp_path}/end"
-    order = Order(("sh", "-c", command), dict(os.environ), time_limit_s=500.0)
-    counted = emulate(order, tools=("emulator",), budget_s=1, once=True)
-    assert (tmp_path / "end").exists()
-    instructions = counted.counters["instructions"]
-    assert not instructions.complete
-    assert "that is its limit" in (instructions.note or "")
-    assert (instructions.value or 0) > 1e5
-
-
-def test_a_rank_leaves_its_counts_before_the_program_ends(program: Program) -> None:
-    seen: list[Emulation] = []
-
-    def early(emulation: Emulation) -> bool:
-        seen.append(emulation)
-        return len(seen) > 2
-
-    order = Order((program("hold"), "1", "600000"), dict(os.environ), time_limit_s=500.0)
-    counted = emulate(order, tools=("emulator",), budget_s=1, once=True, early=early)
-    assert len(seen) == 3
-    assert counted.counters == seen[0].counters
-    assert counted.counters["instructions"].value
-
-
-@pytest.mark.slow
-def test_what_is_computed_in_valgrinds_place_has_the_same_results(tmp_path: Path) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None or os.uname().machine != "x86_64":
-        pytest.skip("no C compiler for x86-64")
-    program, source = str(tmp_path / "rounding"), Path(__file__).with_name("rounding.c")
-    subprocess.run([compiler, "-O1", "-frounding-math", "-o", program, source], check=True)
-
-    def printed(*command: str) -> str:
-        env = {**os.environ, "VALGRIND_LIB": str(built())}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-        return done.stdout
-
-    ours = ("valgrind", "-q", f"--tool={NAME}", f"--counts-file={tmp_path}/counts", program)
-    assert printed(*ours, "10000") == printed("valgrind", "-q", "--tool=none", program, "10000")
-    # Here valgrind itself is wrong: it loses the sign of zeros.
-    assert printed(*ours, "10000", "fused") == printed(program, "10000", "fused")
-
-
 def test_what_a_program_did_before_it_became_another_is_counted(program: Program) -> None:
     alone = values(counts(program("mixed"), "30000"))
     become = values(counts(program("become"), program("mixed"), "30000"))
     assert (become["instructions"] or 0) - (alone["instructions"] or 0) > 600_000
-
-
-def test_a_program_that_refuses_one_thread_is_counted_with_its_own(program: Program) -> None:
-    command = f'test -z "$OMP_NUM_THREADS" && exec {program("triad")} 20000'
-    found = counts("sh", "-c", command)
-    assert found.counters["fp64_ops"].complete
-    assert found.counters["fp64_ops"].value == pytest.approx(8 * N, rel=0.1)
-    assert not found.warnings
 
 
 def test_libraries_that_are_unloaded_again_are_counted(program: Program) -> None:
@@ -249,7 +134,6 @@ def test_avx512_is_recognised_and_said(program: Program) -> None:
     found = counts(program("avx512"))
     [warning] = [text for text in found.warnings if "AVX-512" in text]
     assert "only time, threads and memory are measured" in warning
-    assert "avx512f" in needed_sets((), found.executed)
     assert "instructions" not in found.counters
 
 

@@ -238,13 +238,6 @@ def test_a_run_ends_at_its_limit_of_processor_time_and_not_by_the_clock() -> Non
     assert asleep.succeeded
 
 
-def test_a_run_ends_where_its_stop_file_appears(tmp_path: Path) -> None:
-    stop = tmp_path / "settled"
-    command = ("sh", "-c", f"touch {stop}; sleep 60")
-    ended = run_one(Order(command, dict(os.environ), stop_file=str(stop), cut_grace_s=1.0))
-    assert (ended.cut, ended.succeeded) == ("settled", False)
-
-
 @pytest.mark.parametrize(
     "launcher", ["srun-of-no-site/mpirun", "/no/such/mpiexec.hydra", "prterun"]
 )
@@ -259,8 +252,7 @@ def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> Non
     message = {
         "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
         "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
-        "sample": False, "time_limit_s": None, "cpu_limit_s": None, "stop_file": None,
-        "end_file": None,
+        "sample": False, "time_limit_s": None, "cpu_limit_s": None, "end_file": None,
         "cut_grace_s": 1.0, "leftover_grace_s": 0.1, "nice": 0, "groups": [],
         "isolated_in": None, "kept": [], "least_seen_bytes": 0,
     }  # fmt: skip

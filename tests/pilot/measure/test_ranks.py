@@ -1,15 +1,14 @@
-"""All ranks of a parallel launch: the slowest, the mean, the fullest node, and two counted ones."""
+"""All ranks of a parallel launch: the slowest, the mean and the fullest node."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from berth.pilot.documents import read_json, to_json, write_json
+from berth.pilot.documents import to_json, write_json
 from berth.pilot.launch import Order, launcher_ends, run_one
 from berth.pilot.profile import (
     Invocation,
@@ -20,17 +19,7 @@ from berth.pilot.profile import (
     RunsOn,
     Runtime,
 )
-from berth.pilot.ranks import (
-    RankCounts,
-    RankRecord,
-    added,
-    busiest,
-    count_once,
-    counts_in,
-    job_nodes,
-    records_in,
-    with_ranks,
-)
+from berth.pilot.ranks import RankRecord, job_nodes, records_in, with_ranks
 
 
 @pytest.fixture
@@ -71,7 +60,6 @@ def test_time_is_of_the_slowest_rank_and_memory_of_the_fullest_node(own: Profile
     assert found.ranks.node_memory_bytes == 400
     assert found.peak_memory_bytes == 800
     assert (found.runs_on.nodes, found.runs_on.ranks) == (2, 4)
-    assert busiest(records) == 2
     assert Profile.model_validate_json(to_json(found)) == found
 
 
@@ -83,7 +71,6 @@ def test_ranks_without_a_record_are_said_and_need_what_the_others_need(own: Prof
     assert alone.peak_memory_bytes == 400
     assert alone.ranks is None
     assert any("rank 0 stands for all 4 ranks" in text for text in alone.warnings)
-    assert busiest([]) == 0
 
 
 def test_a_rank_that_failed_makes_the_run_incomplete(own: Profile) -> None:
@@ -92,62 +79,10 @@ def test_a_rank_that_failed_makes_the_run_incomplete(own: Profile) -> None:
     assert "1 of 4 ranks failed, rank 3 on n1 with exit status 9" in found.warnings
 
 
-def counts(rank: int, instructions: float, **changes: object) -> RankCounts:
-    made = Measurement(value=instructions, quality=Quality.EMULATED, source="emulator")
-    return RankCounts(rank=rank, counters={"instructions": made}).model_copy(update=changes)
-
-
-def test_two_counted_ranks_stand_for_all_with_half_their_difference_as_error(own: Profile) -> None:
-    found = added(with_ranks(own, [], nodes=1), [counts(0, 90.0), counts(3, 110.0)])
-    instructions = found.counters["instructions"]
-    assert (instructions.value, instructions.standard_error) == (400, 40)
-    (said,) = [text for text in found.warnings if "stand for all 4 ranks" in text]
-    assert "rank 0 and rank 3 (their instructions differ by 20%)" in said
-
-
-def test_what_only_one_rank_counted_is_left_out_and_nothing_counted_is_missing(
-    own: Profile,
-) -> None:
-    loads = {"loads": counts(1, 5.0).counters["instructions"]}
-    both = [counts(0, 90.0), RankCounts(rank=1, counters=loads)]
-    assert added(own, both).value("instructions") is None
-    assert added(own, []).value("instructions") is None
-    assert added(own, [counts(0, 90.0)]).value("instructions") == 360
-
-
-def test_a_rank_whose_counts_were_refused_does_not_stand_for_others(own: Profile) -> None:
-    refused = RankCounts(rank=1, counters={}, warnings=("it waited",), succeeded=False)
-    found = added(own, [refused, counts(0, 90.0)])
-    assert found.value("instructions") == 360
-    assert "it waited" in found.warnings
-    assert any(text.startswith("counters of rank 0,") for text in found.warnings)
-    assert not any("stand" in text for text in added(own, [refused]).warnings)
-
-
 def test_broken_records_are_as_none(tmp_path: Path) -> None:
     write_json(tmp_path / "rank-1.json", record(1, "n1"))
     (tmp_path / "rank-2.json").write_text("{")
-    write_json(tmp_path / "counts-5.json", counts(5, 1.0))
-    write_json(tmp_path / "counts-0.json", counts(0, 1.0))
-    (tmp_path / "counts-2.json").write_text("[]")
     assert [one.rank for one in records_in(tmp_path)] == [1]
-    assert [one.rank for one in counts_in(tmp_path)] == [0, 5]
-
-
-@pytest.mark.valgrind
-def test_a_rank_ends_once_the_other_counted_rank_has_left_its_counts(
-    tmp_path: Path, program: Callable[[str], str], valgrind: None
-) -> None:
-    """Both go on until both have counted: a rank that ends early takes the launch with it."""
-    write_json(tmp_path / "counts-3.json", counts(3, 1.0))
-    leave = tmp_path / "counts-0.json"
-    order = Order((program("hold"), "1", "600000"), dict(os.environ))
-    counted = count_once(
-        order, rank=0, native_s=0.0, max_slowdown=1.0, left_s=120.0, leave=leave, beside=[3]
-    )
-    assert counted.succeeded
-    assert read_json(leave, RankCounts) == counted
-    assert not counted.counters["instructions"].complete
 
 
 def test_the_nodes_are_the_jobs() -> None:
