@@ -65,15 +65,18 @@ class NovelRows:
             for i, rule in enumerate(RULES)
         }
 
-    def nested(self) -> Floats:
-        """Return log seconds by the rule that the other folds decide for each fold, [rows]."""
-        answers = np.empty(len(self.measured))
+    def nested(self) -> tuple[Floats, Floats]:
+        """Return log seconds by the rule that the other folds decide for each fold, and the half
+        width that it needed there, [rows] each."""
+        answers, widths = np.empty(len(self.measured)), np.empty(len(self.measured))
         for fold in np.unique(self.fold):
             own = self.fold == fold
             others = ~own if (~own).any() else own
-            rule = decide(self.errors(others))  # type: ignore[arg-type]
+            errors = self.errors(others)
+            rule = decide(errors)  # type: ignore[arg-type]
             answers[own] = self.by_rule[own, RULES.index(rule)]
-        return answers
+            widths[own] = errors[rule].log_width
+        return answers, widths
 
     def choice(self) -> RuleChoice:
         """Return the rule that all folds decide, with all errors."""
@@ -158,19 +161,23 @@ def _of(novelty: Novelty, held: Held) -> NovelRows:
     )
 
 
-HEADER = ("new", "rows", "folds", "Berth", *RULES, "answers", "Berth over best plain")
+HEADER = (
+    "new", "rows", "folds", "Berth", "in 90 % interval", *RULES, "answers", "Berth over best plain"
+)  # fmt: skip
 
 
 def section(title: str, every: list[NovelRows]) -> Section:
     """Return the table of a head: median error and tau of Berth (nested) and of each rule."""
     lines = []
     for rows in every:
-        nested = errors_of(rows.measured, rows.nested(), rows.block)
+        answers, widths = rows.nested()
+        nested = errors_of(rows.measured, answers, rows.block)
+        inside = float((np.abs(answers - rows.measured) <= widths).mean())
         choice = rows.choice()
         plain = min(choice.errors[rule].median_error for rule in RULES[:2])
         lines.append((
             rows.novelty.value, str(choice.rows), str(choice.folds), _cell(nested),
-            *(_cell(choice.errors[rule]) for rule in RULES), choice.rule.value,
+            f"{inside:.0%}", *(_cell(choice.errors[rule]) for rule in RULES), choice.rule.value,
             f"{nested.median_error / plain:.2f}",
         ))  # fmt: skip
     return Section(title, HEADER, tuple(lines))

@@ -41,7 +41,7 @@ class LanguageModelFamily:
         curves, sources = {}, {}
         for prediction in self._predict(question):
             curves[prediction.device] = PredictionCurve((_point(document, prediction),))
-            width = prediction.throughput.log_width
+            width = prediction.tuned_log_width
             sources[prediction.device] = (
                 SourceShare(
                     f"{self.name}: {prediction.source}", 1.0, width, prediction.basis.value
@@ -120,4 +120,5 @@ def _point(document: LanguageModelWorkload, prediction: ServingPrediction) -> Pr
         energy_j=None if energy is None else energy.scaled(tokens),
         bound=prediction.bound,
         abstained=prediction.abstained,
+        own_log_width=prediction.tuned_log_width,
     )
