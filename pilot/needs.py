@@ -20,15 +20,13 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.collectors.arm_and_power import of_arm, of_power
-from berth.pilot.collectors.x86 import extension_of
 from berth.pilot.instruction_sets import NOT_NAMED, canonical, expanded, needed
 from berth.pilot.objdump import disassembled
 
@@ -44,8 +42,6 @@ MACHINES = {
 LITTLE_PPC = "ppc64le"
 IRELATIVE = {"EM_X86_64": 37, "EM_AARCH64": 1032, "EM_PPC64": 248}
 """Number of the relocation type IRELATIVE, by machine."""
-NAMED_BY = {"x86_64": extension_of, "aarch64": of_arm, "ppc64le": of_power}
-"""Functions that name the instruction set of a disassembled instruction, by machine."""
 SYMBOLS_MAX = 20_000
 COUNT_MAX = 4096
 """Largest number of sections, segments or dynamic entries; a file with more is taken as damaged."""
@@ -237,9 +233,17 @@ def read_code(path: str, most_bytes: int = MOST_BYTES) -> CodeSections | None:
     return None
 
 
+def _named_by(machine: str) -> Callable[[str], str | None] | None:
+    """Return the function that names the instruction set of a disassembled instruction."""
+    from berth.pilot.collectors.arm_and_power import of_arm, of_power  # noqa: PLC0415 - seldom used
+    from berth.pilot.collectors.x86 import extension_of  # noqa: PLC0415
+
+    return {"x86_64": extension_of, "aarch64": of_arm, "ppc64le": of_power}.get(machine)
+
+
 def _disassembled(path: Path, most_bytes: int) -> CodeSections | None:
     facts = read_elf(path)
-    named_by = NAMED_BY.get(facts.machine) if facts is not None else None
+    named_by = None if facts is None else _named_by(facts.machine)
     if facts is None or named_by is None:
         return None
     is_whole = facts.text[1] <= most_bytes

@@ -16,7 +16,7 @@ from shutil import which
 
 from berth.pilot.instruction_sets import NOT_NAMED, needed, unknown
 from berth.pilot.launch import LAUNCHERS, ProcessResult
-from berth.pilot.needs import Elf, needed_sets, read_elf
+from berth.pilot.needs import Elf, is_system, needed_sets, read_elf
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.units import whole_number
 
@@ -55,8 +55,9 @@ def detect(
     ``cores_used``: how many cores its processes kept busy on average, rounded up.
     """
     program = Path(command[0])
-    files = [program, *(Path(name) for name in outcome.executables)]
-    facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
+    files = dict.fromkeys((program, *(Path(name) for name in outcome.executables)))
+    own_files = [path for path in files if not is_system(str(path))]  # those have no GPU code
+    facts = [fact for path in own_files if (fact := read_elf(path)) is not None]
     targets, warnings = _targets(facts, outcome, gpus_used)
     named = which(command[0], path=env.get("PATH")) or command[0]
     own = (os.path.realpath(named), *outcome.executables)

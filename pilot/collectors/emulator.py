@@ -9,24 +9,24 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from berth.pilot.collectors import valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
-from berth.pilot.collectors.instruction_mix import (
-    LEAST_CLASSIFIED,
-    OPERATIONS,
-    mix_of,
-)
-from berth.pilot.emulator import tool
-from berth.pilot.emulator.tool import DATA_MISSES, EmulatedCounts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, ProcessResult
-from berth.pilot.objdump import objdump_missing
+
+if TYPE_CHECKING:
+    from berth.pilot.emulator.tool import EmulatedCounts
 
 SOURCE = "emulator"
 NATIVELY = "the pilot measures natively only (time, processor time, memory)"
 END = "end"
 """Name of the file that asks the tool to write its counts and end."""
+MISSES = (
+    *(f"{level}_{kind}_misses" for kind in ("load", "store") for level in ("l1", "l2", "llc")),
+    "l1_instruction_misses",
+)
 FAST = (
     "--vgdb=no",
     "--vex-guest-max-insns=100",
@@ -53,6 +53,9 @@ class EmulatorCollector(Collector):
             return (
                 f"it counts instructions of x86-64 only, and this machine is {machine}; {NATIVELY}"
             )
+        from berth.pilot.emulator import tool  # noqa: PLC0415 - 30 ms, only for counting
+        from berth.pilot.objdump import objdump_missing  # noqa: PLC0415
+
         try:
             self._tool = tool.built()
         except (ToolMissing, PilotError) as error:
@@ -63,36 +66,30 @@ class EmulatorCollector(Collector):
 
     def prepare(self, order: Order) -> Order:
         self._folder.mkdir(parents=True, exist_ok=True)
-        options = [f"--tool={tool.NAME}", *FAST, f"--counts-file={self._folder}/out.%p"]
+        options = ["--tool=berth", *FAST, f"--counts-file={self._folder}/out.%p"]
         options.append(f"--end-file={self._folder / END}")
-        # Do not emulate Open MPI's daemons: they start no rank on this node.
-        options.append("--trace-children-skip=*/orted,*/prted")
         wrapped = valgrind.wrap(order, options, self._folder)
         env = {**wrapped.env, "VALGRIND_LIB": str(self._tool)}
         return replace(wrapped, env=env, end_file=str(self._folder / END))
 
-    def _counts(self) -> EmulatedCounts:
-        counts = EmulatedCounts()
-        for path in sorted(self._folder.glob("out.*")):
-            with path.open(encoding="utf-8", errors="replace") as stream:
-                read_counts(stream, counts)
-        return counts
-
     def finish(self, outcome: ProcessResult) -> Readings:
+        from berth.pilot.collectors import instruction_mix  # noqa: PLC0415 - as in probe
+        from berth.pilot.emulator.tool import counts_in  # noqa: PLC0415
+
         processes = valgrind.processes(self._folder)
-        counts = self._counts()
+        counts = counts_in(self._folder)
         note = valgrind.how_it_ended(outcome, processes)
         total = counts.instructions
         if not total:
             why = "the emulator was ended before it could write its counts" if outcome.cut else note
             return Readings(detail=why or "the emulator wrote no counts", failed=True)
-        mix = mix_of(counts.segments)
+        mix = instruction_mix.mix_of(counts.segments)
         if (unknown := valgrind.illegal_instruction(processes)) is not None:
             return Readings(detail=unknown, failed=True)
         if note is None and counts.cut:
             note = f"{counts.cut} processes were killed before they could write their counts"
         totals = counts.totals
-        values = {name: totals.get(name, 0) for name in (*DATA_MISSES, "l1_instruction_misses")}
+        values = {name: totals.get(name, 0) for name in MISSES}
         values |= {"branches": totals.get("conditional", 0) + totals.get("indirect", 0)}
         missed = totals.get("conditional_missed", 0) + totals.get("indirect_missed", 0)
         values |= {"branch_misses": missed, "branches_taken": totals.get("taken", 0)}
@@ -100,8 +97,8 @@ class EmulatorCollector(Collector):
         values |= {"parallel_regions": counts.regions, "instructions": total - mix.repeats}
         warnings = list(valgrind.notices(note))
         share = mix.classified / total
-        if share >= LEAST_CLASSIFIED:
-            values |= {name: getattr(mix, name) for name in OPERATIONS}
+        if share >= instruction_mix.LEAST_CLASSIFIED:
+            values |= {name: getattr(mix, name) for name in instruction_mix.OPERATIONS}
         else:
             values |= {"loads": counts.loads, "stores": counts.stores}
             warnings.append(f"only {share:.0%} of the instructions could be disassembled")

@@ -183,12 +183,9 @@ def _run(command: Sequence[str], *, env: dict[str, str] | None = None) -> None:
         raise PilotError(f"the counting tool cannot be built: {first[:300]}")
 
 
-DATA_MISSES = tuple(
-    f"{level}_{kind}_misses" for kind in ("load", "store") for level in ("l1", "l2", "llc")
-)
 TOTALS = frozenset(
     (
-        *DATA_MISSES,
+        *(f"{level}_{kind}_misses" for kind in ("load", "store") for level in ("l1", "l2", "llc")),
         "l1_instruction_misses",
         "conditional",
         "conditional_missed",
@@ -271,6 +268,15 @@ def read_counts(lines: Iterable[str], into: EmulatedCounts) -> None:
             name = named.group(1)
             into.totals[name] = into.totals.get(name, 0) + int(named.group(2))
     into.cut += not whole
+
+
+def counts_in(folder: Path) -> EmulatedCounts:
+    """Return the sum of the counts in all files ``out.*`` of the tool in ``folder``."""
+    counts = EmulatedCounts()
+    for path in sorted(folder.glob("out.*")):
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            read_counts(stream, counts)
+    return counts
 
 
 def _add(words: Sequence[str], segments: dict[Segment, int], into: EmulatedCounts) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from berth.pilot.catalogue import BY_NAME, GROUPS
-from berth.pilot.dl.document import ComputeDevice, ModelRun, Outcome
-from berth.pilot.importers.profiles import SHOWN
 from berth.pilot.instruction_sets import NOT_NAMED
 from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
 from berth.pilot.units import counted, format_bytes, format_count, format_seconds
 from berth.plugin.report.parts import Column, Part, Report, Table, seconds
 
+if TYPE_CHECKING:
+    from berth.pilot.dl.document import ModelRun
+
 MOST_PROFILES = 40
 """Maximum number of Profiles in the table on a terminal; JSON and CSV have all."""
+MOST_NOTES = 12
 _DISTURBED = 0.2
 """Share (0 to 1) of disturbed time in a run on one CPU thread, above which the report counts the
 run as disturbed."""
@@ -183,9 +185,9 @@ def _memory(peak: float, of: Profile | SizePoint) -> str:
 def profiles_part(profiles: Sequence[Profile]) -> Part:
     """Return the report section with a line for each Profile, and the warnings of all of them."""
     warnings = list(dict.fromkeys(text for profile in profiles for text in profile.warnings))
-    notes = [f"note: {text}" for text in warnings[:SHOWN]]
-    if len(warnings) > SHOWN:
-        notes.append(f"... and {len(warnings) - SHOWN} more; each Profile holds its own")
+    notes = [f"note: {text}" for text in warnings[:MOST_NOTES]]
+    if len(warnings) > MOST_NOTES:
+        notes.append(f"... and {len(warnings) - MOST_NOTES} more; each Profile holds its own")
     table = Table("Profiles", PROFILES, profiles, most=MOST_PROFILES)
     return Part("", tables=[table], notes=notes)
 
@@ -222,7 +224,7 @@ def runs_part(runs: Sequence[ModelRun]) -> Part:
     notes = [
         f"{run.model.name}, batch {run.setting.batch}: {run.reason}"
         for run in runs
-        if run.outcome is not Outcome.OK
+        if run.outcome.value != "ok"
     ]
     energies = [run.measurements["energy_j"] for run in runs if "energy_j" in run.measurements]
     without = {energy.note for energy in energies if energy.value is None and energy.note}
@@ -231,7 +233,7 @@ def runs_part(runs: Sequence[ModelRun]) -> Part:
         run.disturbance is not None
         and run.disturbance.disturbed_share > _DISTURBED
         and run.setting.threads == 1
-        and run.setting.device is ComputeDevice.CPU
+        and run.setting.device.value == "cpu"
         for run in runs
     )
     if disturbed:

@@ -11,20 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Protocol
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from typing import TYPE_CHECKING, Protocol
 
 from berth.pilot.progress import Say, say_nothing, showing
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SHOWN_AFTER_S = 1.0
 """Work that takes less than this time (s) shows no bar."""
@@ -138,14 +130,17 @@ def _display() -> Iterator[Progress | None]:
 
 
 def _bar() -> Progress:
+    from rich import progress as rich_progress  # noqa: PLC0415 - 40 ms, only for terminals
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
+    return rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TextColumn("left:"),
+        rich_progress.TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,

@@ -39,7 +39,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     monkeypatch.setattr(bars, "SHOWN_AFTER_S", 0.0)
     monkeypatch.setattr(
-        bars, "Console", lambda **_: Console(file=made, force_terminal=True, width=100)
+        "rich.console.Console", lambda **_: Console(file=made, force_terminal=True, width=100)
     )
     return made
 
