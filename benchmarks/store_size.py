@@ -61,7 +61,7 @@ def commands(rows: int, site: Path) -> list[list[str]]:
         ["jobs", "decisions", "--user", "user-0", "--workload", "workload-9"],
         ["jobs", "decisions", "--code", "placed", "--workload", "workload-10"],
         ["jobs", "decisions", "--user", "user-0", "--code", "placed", "--workload", "workload-10"],
-        ["jobs", "decisions", "--job", last],
+        ["jobs", "decisions", last],
         ["jobs", "decisions", f"d{last}"],
         ["why", last],
         ["ui", "report", "job", f"d{last}"],

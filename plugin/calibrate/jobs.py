@@ -40,8 +40,6 @@ class CalibrationSettings:
     time_limit_s: float = 1800.0
     account: str | None = None
     qos: str | None = None
-    again: bool = False
-    """Whether to measure nodes again that have a result."""
     links: bool = True
     """Whether to measure the link between two nodes of each type, too."""
 
@@ -105,7 +103,7 @@ def plan(
         for node in chosen:
             result = folder.result(kind.name, node.name)
             stale = None if result is None else outdated(result, node, drivers)
-            if settings.again or result is None or not result.complete or stale is not None:
+            if result is None or not result.complete or stale is not None:
                 todo.append(Todo(kind, node, stale=stale))
         if settings.links and not kind.platform.is_gpu:
             todo += _links(kind, facts, folder, settings)
@@ -144,7 +142,7 @@ def _links(
         for link in folder.links(kind.name)
         if link.nodes[0] in nodes and outdated(link, nodes[link.nodes[0]]) is None
     ]
-    if current and not settings.again:
+    if current:
         return []
     submitted = [s.node for s in folder.read().steps if s.kind == kind.name and s.job is not None]
     waiting = next((name for name in submitted if PAIR in name), None)
@@ -270,7 +268,7 @@ def submitted(
     result = folder.result(kind.name, part)
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
-        if result is not None and result.complete:  # outdated, or to be measured again
+        if result is not None and result.complete:  # outdated
             present.replace(present.with_suffix(OLDER))
         script.write_text(_script(todo, folder, scheduler, settings), encoding="utf-8")
     except OSError as error:

@@ -12,32 +12,17 @@ import click
 from berth.plugin.cli.options import answer, installed_site_option
 
 
-def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
-    if not (3 <= len(text) <= 4 and all(c in "01234567" for c in text)):
-        raise click.BadParameter(f"{text!r} is not an octal mode such as 0660")
-    return int(text, 8)
-
-
 @click.command()
 @installed_site_option
 @click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
 @click.option("--json", "json_", is_flag=True, help="With --status: as JSON.")
-@click.option(
-    "--socket-mode",
-    callback=_mode,
-    default="0660",
-    help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
-)
 @click.option("--users", is_flag=True, help="Serve users on their own socket instead.")
-@click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def serve(
     site_file: Path,
     *,
     status: bool,
     json_: bool,
-    socket_mode: int,
     users: bool,
-    verbose: bool,
 ) -> None:
     """Answer the scheduler's submit filter on a Unix socket until SIGTERM.
 
@@ -61,14 +46,14 @@ def serve(
         return
     from berth.plugin.daemon import systemd  # noqa: PLC0415 - --help and --status need none of it
 
-    systemd.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    systemd.to_stderr(logging.INFO)
     if users:
         from berth.plugin.users.service import serve_users  # noqa: PLC0415
 
         sys.exit(serve_users(site_file))
     from berth.plugin.daemon.app import Daemon  # noqa: PLC0415
 
-    daemon = Daemon(site_file, socket_mode=socket_mode)
+    daemon = Daemon(site_file)
     sys.exit(daemon.run())
 
 

@@ -8,19 +8,16 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.known_job import known_job
-from berth.plugin.report.of_job import JOBS, why_data, why_text
-from berth.plugin.report.parts import Table
+from berth.plugin.report.of_job import why_data, why_text
 
 
 @click.command()
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--brief", is_flag=True, help="One line a job, in columns as squeue has them.")
 @json_option
 @store_options
 def why(
     jobs: tuple[str, ...],
     *,
-    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -32,7 +29,7 @@ def why(
     \b
     Example:
       berth why 4711
-      berth why --brief 4711 4712
+      berth why 4711 4712
     """
     store = installation.view()
     known, unknown = [], []
@@ -45,7 +42,7 @@ def why(
         raise unknown[0]
     data = [why_data(job) for job in known]
     answer(
-        Table("Jobs", JOBS, known) if brief else "\n".join(map(why_text, known)),
+        "\n".join(map(why_text, known)),
         data if len(jobs) > 1 else data[0],
         json_=json_,
     )

@@ -122,7 +122,7 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
 class Daemon:
     """The running daemon ``berth serve``. Raises BerthError where it cannot start."""
 
-    def __init__(self, site_file: Path, *, socket_mode: int) -> None:
+    def __init__(self, site_file: Path) -> None:
         self._watcher = SiteWatcher(site_file)
         site = self._watcher.site
         uids = uids_of(site)
@@ -132,7 +132,7 @@ class Daemon:
             view(site),
             store,
             spool_path(site, store.database),
-            Listener(site.daemon.socket, mode=socket_mode, group=socket_group(site)),
+            Listener(site.daemon.socket, group=socket_group(site)),
             uids,
             background=self._summary,
             tick=self._tick,

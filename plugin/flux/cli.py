@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import PATH, answer, installed_site_option, json_option
+from berth.plugin.cli.options import installed_site_option
 
 
 @click.group()
@@ -18,33 +18,30 @@ def flux() -> None:
 
 
 @flux.command("filter-path")
-@json_option
-def filter_path(*, json_: bool) -> None:
+def filter_path() -> None:
     """Print where the filter (frobnicator.py) is.
 
     Example: install -m 644 "$(berth site flux filter-path)" /etc/flux/berth_frobnicator.py
     """
     from berth.plugin.flux.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
 
-    answer(str(FILTER_PATH), {"path": str(FILTER_PATH)}, json_=json_)
+    click.echo(FILTER_PATH)
 
 
 @flux.command("mig-path")
-@json_option
-def mig_path(*, json_: bool) -> None:
+def mig_path() -> None:
     """Print where the job shell's plugin for MIG slices (mig_slices.lua) is.
 
     Example: install -m 644 "$(berth site flux mig-path)" /etc/flux/shell/lua.d/
     """
     from berth.plugin.flux.filter import MIG_SLICES_PATH  # noqa: PLC0415 - pydantic is slow
 
-    answer(str(MIG_SLICES_PATH), {"path": str(MIG_SLICES_PATH)}, json_=json_)
+    click.echo(MIG_SLICES_PATH)
 
 
 @flux.command("filter-config")
 @installed_site_option
-@click.option("--path", type=PATH, help="Where the filter is installed. Default: where Berth is.")
-def config(site_file: Path, path: Path | None) -> None:
+def config(site_file: Path) -> None:
     """Print Flux's configuration for the filter, made from the site file.
 
     Example: berth site flux filter-config --site berth.toml > /etc/flux/system/conf.d/berth.toml
@@ -52,5 +49,4 @@ def config(site_file: Path, path: Path | None) -> None:
     from berth.plugin.flux.filter import FILTER_PATH, filter_config  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
 
-    site = load_site(site_file)
-    click.echo(filter_config(site, (path or FILTER_PATH).absolute()), nl=False)
+    click.echo(filter_config(load_site(site_file), FILTER_PATH.absolute()), nl=False)

@@ -13,7 +13,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.importers.recogniser import HEAD_BYTES, Text
 from berth.pilot.units import format_bytes
 from berth.plugin.history.usage_files.reading import ReadUsages
-from berth.plugin.readers import Purpose, expect, reader_named, reader_of
+from berth.plugin.readers import Purpose, expect, reader_of
 from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
 
 _GZIP = b"\x1f\x8b"
@@ -73,17 +73,12 @@ def _joined(lines: Iterable[str], *, backwards: bool = False) -> str:
     return "\n".join(taken[::-1] if backwards else taken)
 
 
-def read_past_jobs(
-    lines: Sequence[str], source: str, cluster: str, form: str | None, *, utc: bool
-) -> ReadJobs:
-    """Return the jobs of a file by the reader of that name; None: found by the content.
+def read_past_jobs(lines: Sequence[str], source: str, cluster: str, *, utc: bool) -> ReadJobs:
+    """Return the jobs of a file by the reader that its content asks for.
 
     Raises DocumentError: the file is of no format of past jobs, or no job in it has run.
     """
-    if form is None:
-        reader = reader_of(ends_of_lines(lines), source, Purpose.PAST_JOBS)
-    else:
-        reader = reader_named(form, Purpose.PAST_JOBS)
+    reader = reader_of(ends_of_lines(lines), source, Purpose.PAST_JOBS)
     read: ReadJobs = reader.read(lines, cluster, source=source, utc=utc)
     return read
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,10 +83,10 @@ class SlicePredictions:
         return demand_on(recommendations, count=count, priority=priority)
 
 
-def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> SlicePredictions:
+def predictions_for(site: Site | None) -> SlicePredictions:
     """Return the predictions with the site's platforms and bundles. Raises DocumentError and
     UsageError."""
-    return SlicePredictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
+    return SlicePredictions(forecaster_for(site), platforms_for(site), reference_of(site))
 
 
 def workload_named(

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import DocumentError
 from berth.pilot.run import Run
 from berth.plugin.history.files import ends_of_lines, lines_of
-from berth.plugin.readers import Purpose, reader_named, reader_of, readers
+from berth.plugin.readers import Purpose, reader_of
 from berth.plugin.replay.tables import TABLE, JobTable, with_times
-from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, why_none
-from berth.plugin.scheduler.registry import all_schedulers, open_scheduler
+from berth.plugin.scheduler.registry import site_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.replay.trace import Floats, Ints, Trace, numbered
 
@@ -38,21 +37,17 @@ class PastTrace:
 
 def past_jobs(
     file: Path,
-    format_: str | None = None,
     times: Path | None = None,
     *,
     utc: bool = False,
 ) -> PastTrace:
-    """Read past jobs from a file in the named format, or in the format that its first line shows.
+    """Read past jobs from a file, in the format that its content shows.
 
     ``times``: a file of run times on other platforms.
     Raises DocumentError.
     """
     lines = lines_of(file)
-    if format_ is None:
-        reader = reader_of(ends_of_lines(lines), file, *_READ)
-    else:
-        reader = reader_named(format_, *_READ)
+    reader = reader_of(ends_of_lines(lines), file, *_READ)
     read, predicted = ReadJobs(), {}
     if reader.name == TABLE:
         table: JobTable = reader.read(file, lines, read)
@@ -61,11 +56,6 @@ def past_jobs(
         read = reader.read(lines, "replay", source=str(file), utc=utc)
         jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     return _checked(PastTrace(str(file), read, jobs, predicted), times)
-
-
-def formats() -> tuple[str, ...]:
-    """Return the names of the readers whose files can be replayed."""
-    return tuple(reader.name for reader in readers(*_READ))
 
 
 def asked_jobs(site: Site | None, days: float, times: Path | None = None) -> PastTrace:
@@ -81,24 +71,10 @@ def asked_jobs(site: Site | None, days: float, times: Path | None = None) -> Pas
     return _checked(PastTrace(source, read, jobs, {}), times)
 
 
-def site_scheduler(site: Site | None) -> Scheduler:
-    """Return the site's scheduler, or without a site the one that is installed here.
-
-    Raises UsageError where there is none.
-    """
-    if site is not None:
-        return open_scheduler(site)
-    for scheduler in all_schedulers():
-        if scheduler.is_here():
-            return scheduler
-    raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
-
-
 def _checked(past: PastTrace, times: Path | None) -> PastTrace:
     read = past.read
     if not len(past.trace):
-        hint = f"name what wrote it: --format, one of {', '.join(formats())}"
-        raise DocumentError(past.source, why_none(read), hint=hint if read.broken else ENDED)
+        raise DocumentError(past.source, why_none(read), hint=ENDED)
     return past if times is None else replace(past, trace=with_times(past.trace, times))
 
 

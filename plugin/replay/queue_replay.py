@@ -10,9 +10,9 @@ import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.replay.live import Known, StoreView, expected_times, next_hours
-from berth.plugin.replay.past import site_scheduler
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import Scheduler
+from berth.plugin.scheduler.registry import site_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES

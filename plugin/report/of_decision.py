@@ -183,10 +183,9 @@ def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> DecidedJo
     return DecidedJob(record, store.outcomes.of_decision(record.id))
 
 
-def decisions_table(decisions: Sequence[DecidedJob], *, brief: bool = False) -> Table[DecidedJob]:
+def decisions_table(decisions: Sequence[DecidedJob]) -> Table[DecidedJob]:
     """Return a table with a line for each decision."""
-    columns = [column for column in DECISIONS if column.in_brief or not brief]
-    return Table("Decisions, newest first", columns, decisions)
+    return Table("Decisions, newest first", DECISIONS, decisions)
 
 
 def listed_jobs(

@@ -27,7 +27,7 @@ from berth.plugin.report.of_decision import (
     heading,
 )
 from berth.plugin.report.of_outcomes import in_a_line
-from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds, sentence
+from berth.plugin.report.parts import Part, Picture, Report, drawn, sentence
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, PlacedRun
 
@@ -35,32 +35,10 @@ _OTHERS = 5
 _NOW = "now"
 
 
-def _starts_s(job: KnownJob) -> float | None:
-    is_known = job.expected is not None and math.isfinite(job.expected.mid_s)
-    return job.expected.mid_s if is_known and job.expected is not None else None
-
-
-def _state(job: KnownJob) -> str | None:
-    told = job.now or job.outcome
-    return None if told is None else told.state
-
-
 def _queue(job: KnownJob) -> str | None:
     if job.now is not None:
         return job.now.queue
     return None if job.outcome is None else job.outcome.partition or None
-
-
-JOBS: tuple[Column[KnownJob], ...] = (
-    Column("Job", "job", lambda job: job.job),
-    Column("State", "state", _state, missing="?"),
-    Column("Queue", "queue", _queue),
-    Column("Code", "code", lambda job: None if job.decision is None else job.decision.code),
-    seconds("Predicted", "predicted_s", lambda job: job.there and job.there.runtime_s[1]),
-    Column("Starts", "starts_s", _starts_s, format_moment, "s"),
-    Column("Waits for", "waits_for", lambda job: job.now and job.now.waits_for),
-)
-"""The columns of a table of jobs, as in squeue."""
 
 
 def job_report(

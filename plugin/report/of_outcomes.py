@@ -69,10 +69,9 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
 """The columns of the predictions' accuracy for groups of jobs."""
 
 
-def jobs_table(outcomes: Sequence[PlacedRun], *, brief: bool = False) -> Table[PlacedRun]:
+def jobs_table(outcomes: Sequence[PlacedRun]) -> Table[PlacedRun]:
     """Return a table with a line for each finished job."""
-    columns = [column for column in JOBS if column.in_brief or not brief]
-    return Table("Jobs that have run", columns, outcomes)
+    return Table("Jobs that have run", JOBS, outcomes)
 
 
 def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:

@@ -53,8 +53,6 @@ class Figure:
     > 0."""
     count: Callable[[ReplayCounts], int] | None = None
     """Returns the metric's value from the counts of jobs, where it is such a count."""
-    brief: str = ""
-    """Title of the metric's column in the brief table; empty: it has none."""
 
     def value(self, metrics: Metrics) -> float | None:
         """Return the metric of one replay; None: unknown."""
@@ -80,33 +78,29 @@ class Figure:
 
 
 def _count(
-    title: str, key: str, shown: Literal["always", "known", "above 0"] = "above 0", brief: str = ""
+    title: str, key: str, shown: Literal["always", "known", "above 0"] = "above 0"
 ) -> Figure:
-    return Figure(title, key, str, shown, lambda counts: getattr(counts, key), brief)
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / pictures.HOUR_S:.3g}"
+    return Figure(title, key, str, shown, lambda counts: getattr(counts, key))
 
 
 FIGURES = (
-    Figure("mean wait", "mean_wait_s", format_elapsed, "always", brief="Wait h"),
-    Figure("p95 wait", "p95_wait_s", format_elapsed, "always", brief="P95 h"),
+    Figure("mean wait", "mean_wait_s", format_elapsed, "always"),
+    Figure("p95 wait", "p95_wait_s", format_elapsed, "always"),
     Figure("p99 wait", "p99_wait_s", format_elapsed, "always"),
-    Figure("mean finish", "mean_finish_s", format_elapsed, "always", brief="Finish h"),
+    Figure("mean finish", "mean_finish_s", format_elapsed, "always"),
     Figure("makespan", "makespan_s", format_elapsed, "always"),
-    Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known", brief="Slow"),
-    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known", brief="Energy kWh"),
-    Figure("cost", "cost", "{:.4g}".format, "known", brief="Cost"),
+    Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known"),
+    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known"),
+    Figure("cost", "cost", "{:.4g}".format, "known"),
     Figure("carbon kg", "carbon_kg", "{:.4g}".format, "known"),
-    Figure("cores used", "utilisation", "{:.1%}".format, "known", brief="Used"),
+    Figure("cores used", "utilisation", "{:.1%}".format, "known"),
     Figure("GPUs used", "gpu_utilisation", "{:.1%}".format, "known"),
     Figure("fairness", "fairness", "{:.3f}".format, "always"),
-    Figure("killed by limit", "killed", "{:.0f}".format, "always", brief="Killed"),
+    Figure("killed by limit", "killed", "{:.0f}".format, "always"),
     Figure("killed by memory", "killed_memory", "{:.0f}".format),
     _count("never started", "never"),
     Figure("refused", "refused", str, count=lambda counts: sum(counts.refused.values())),
-    _count("jobs moved", "moved", "always", brief="Moved"),
+    _count("jobs moved", "moved", "always"),
     _count("not judged", "not_judged", "always"),
     _count("policy failed", "policy_failed"),
 )
@@ -130,40 +124,15 @@ def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
     return Table(caption, columns, [figure for figure in FIGURES if figure.is_shown(every)])
 
 
-def brief_table(variants: Sequence[VariantReplays]) -> Table[VariantReplays]:
-    """Return a table with a line for each replay: its main metrics, times in hours."""
-
-    def column(figure: Figure) -> Column[VariantReplays]:
-        return Column(
-            figure.brief or f"{figure.title[0].upper()}{figure.title[1:]}", figure.key,
-            lambda variant: figure.value(variant.metrics),
-            _hours if figure.write is format_elapsed else figure.write, is_wide=not figure.brief,
-            kind=float,
-        )  # fmt: skip
-
-    every = [variant.metrics for variant in variants]
-    columns: list[Column[VariantReplays]] = [Column("Replay", "replay", lambda each: each.name)]
-    columns += [column(figure) for figure in FIGURES if figure.is_shown(every)]
-    return Table("Replays", columns, variants)
-
-
 def replays_report(
     variants: Sequence[VariantReplays],
     notes: Sequence[str],
-    *,
-    brief: bool = False,
 ) -> Report:
-    """Return the report of replays for a terminal; ``notes``: about the jobs read.
-
-    ``brief``: a line for each replay, without users.
-    """
+    """Return the report of replays for a terminal; ``notes``: about the jobs read."""
     shown = [(variant.name, variant.metrics) for variant in variants]
-    in_brief = brief_table(variants)
-    table: Table[Any] = in_brief if brief else figures_table(shown)
     lines = [*notes, *remarks(variants[0].replays[0])]
-    parts = [Part("", lines, tables=[table], notes=failures(variants))]
-    if not brief:
-        parts += [_users(variants[0], variant) for variant in variants[1:]]
+    parts = [Part("", lines, tables=[figures_table(shown)], notes=failures(variants))]
+    parts += [_users(variants[0], variant) for variant in variants[1:]]
     return Report("", "", parts)
 
 

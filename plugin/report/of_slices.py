@@ -113,9 +113,8 @@ def layouts_table(states: Sequence[GpuState]) -> Table[GpuState]:
     return Table("How GPUs are cut", LAYOUTS, states)
 
 
-def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
-    """Return the report of a GPU model's MIG profiles; ``with_layouts``: also of all its maximal
-    layouts."""
+def geometry_report(geometry: Geometry) -> Report:
+    """Return the report of a GPU model's MIG profiles and of all its maximal layouts."""
     table = profiles_table(geometry)
     media = f"with media variants {len(enumerate_states(geometry).layouts)}"
     notes = [
@@ -126,11 +125,11 @@ def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
     ]
     if other_names := [p.other_name for p in geometry.profiles if p.other_name]:
         notes.append(f"profiles in other versions of the driver: {', '.join(other_names)}")
-    parts = [Part("", tables=[table], notes=notes)]
-    if with_layouts:
-        layouts = enumerate_states(geometry.plain()).maximal
-        text = "\n".join(map(str, layouts))
-        parts.append(Part("Maximal layouts (without media variants)", verbatim=text))
+    layouts = "\n".join(map(str, enumerate_states(geometry.plain()).maximal))
+    parts = [
+        Part("", tables=[table], notes=notes),
+        Part("Maximal layouts (without media variants)", verbatim=layouts),
+    ]
     return Report(f"{table.caption} ({media})", "", parts)
 
 

@@ -48,7 +48,7 @@ class Column(Generic[R]):
     for_people: bool = True
     """Whether people see the column; False: it stands only in JSON and CSV."""
     in_brief: bool = False
-    """Whether the column stays with ``--brief``, and where a terminal is too narrow for all."""
+    """Whether the column stays where a terminal is too narrow for all."""
     kind: Any = None
     """Type of a known value in JSON, such as ``float`` or ``list[str]``; None: an Interval where
     the value has three ends, a list where it has two, a number where it has a unit, else a text."""

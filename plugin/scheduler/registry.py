@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from berth.pilot.documents import Document
+from berth.pilot.errors import UsageError
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.site.schedulers import SCHEDULERS
 from berth.plugin.site.site import Site
@@ -30,3 +31,16 @@ def open_scheduler(site: Site, name: str | None = None) -> Scheduler:
     """
     wanted = name or site.scheduler
     return scheduler_named(wanted, site.scheduler_settings if wanted == site.scheduler else None)
+
+
+def site_scheduler(site: Site | None) -> Scheduler:
+    """Return the site's scheduler, or without a site the one that is installed here.
+
+    Raises UsageError where there is none.
+    """
+    if site is not None:
+        return open_scheduler(site)
+    for scheduler in all_schedulers():
+        if scheduler.is_here():
+            return scheduler
+    raise UsageError("no scheduler is on this machine", hint="run this where its commands are")

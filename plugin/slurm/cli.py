@@ -21,8 +21,7 @@ def slurm() -> None:
 @click.option(
     "--client", is_flag=True, help="Print where the optional filter of sbatch, srun and salloc is."
 )
-@json_option
-def filter_path(client: bool, *, json_: bool) -> None:
+def filter_path(*, client: bool) -> None:
     """Print where the filter (job_submit.lua) is.
 
     Example: cp "$(berth site slurm filter-path)" /etc/slurm/job_submit.lua
@@ -32,8 +31,7 @@ def filter_path(client: bool, *, json_: bool) -> None:
         FILTER_PATH,
     )
 
-    path = str(CLIENT_FILTER_PATH if client else FILTER_PATH)
-    answer(path, {"path": path}, json_=json_)
+    click.echo(CLIENT_FILTER_PATH if client else FILTER_PATH)
 
 
 @slurm.group()

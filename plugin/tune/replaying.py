@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.clusters import cluster_of, lacking_partitions, with_jobs
-from berth.plugin.replay.past import PastTrace, formats, past_jobs
+from berth.plugin.replay.past import PastTrace, past_jobs
 from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
@@ -27,7 +27,7 @@ WORTH_COMPILING = 2_000
 FEWEST_ERRORS = 20
 """Least number of errors of one user's predictions from which the width of their intervals is
 computed."""
-OPTIONS = ("backfill", "format", "times", "utc")
+OPTIONS = ("backfill", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
@@ -45,12 +45,9 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         raise UsageError(
             f"--option backfill={options['backfill']} is not known", hint=f"known: {known}"
         ) from None
-    known = f"known: {', '.join(formats())}"
-    if options.get("format") not in (None, *formats()):
-        raise UsageError(f"--option format={options['format']} is not known", hint=known)
     utc = _said_yes(options, "utc")
     times = options.get("times")
-    past = past_jobs(jobs, options.get("format"), Path(times) if times else None, utc=utc)
+    past = past_jobs(jobs, Path(times) if times else None, utc=utc)
     site_cluster = cluster_of(site)
     notes = summary(past.read)
     past = _there(past, site_cluster.cluster, jobs, notes)

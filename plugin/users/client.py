@@ -123,12 +123,10 @@ class RemoteStore:
         """Predict the user's own workloads again; return their names."""
         return list(ask_users(self._path, "refresh", names=list(names))["refreshed"])
 
-    def share(self, name: str, alias: str | None) -> str | None:
+    def share(self, name: str) -> str | None:
         """Share a workload; return its name for all users. None: an admin has to approve it
         first."""
-        shared_name: str | None = ask_users(self._path, "share", name=name, alias=alias).get(
-            "shared"
-        )
+        shared_name: str | None = ask_users(self._path, "share", name=name).get("shared")
         return shared_name
 
 

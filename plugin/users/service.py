@@ -103,8 +103,7 @@ class UserService:
         return {"refreshed": self._workloads.refresh(peer, names)}
 
     def _share(self, peer: Peer, request: Request) -> Reply:
-        alias = _field(request, "alias", str)
-        return {"shared": self._workloads.share(peer, _required_text(request, "name"), alias)}
+        return {"shared": self._workloads.share(peer, _required_text(request, "name"))}
 
     # Decisions on the user's own jobs
 

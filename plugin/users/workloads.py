@@ -86,7 +86,7 @@ class UserWorkloads:
             forecast = self._stored(workload, peer.name, site, replace=replace)
             if script is not None:
                 self._attach(peer, script, workload.name)
-            shared = self._share(peer, workload.name, None, site) if share else None
+            shared = self._share(peer, workload.name, site) if share else None
         return AddedWorkload(workload.name, forecast, shared)
 
     def add_usage(self, peer: Peer, text: str) -> str:
@@ -142,7 +142,7 @@ class UserWorkloads:
             )
         return [forecast.workload for forecast in forecasts]
 
-    def share(self, peer: Peer, name: str, alias: str | None) -> str | None:
+    def share(self, peer: Peer, name: str) -> str | None:
         """Share a workload with all users, or request that; admins, and users where sharing is
         open, need no approval.
 
@@ -151,18 +151,16 @@ class UserWorkloads:
         with self._one_at_a_time() as site:
             record = self._known(peer, name)
             self._check_owner(peer, record)
-            return self._share(peer, record.name, alias, site)
+            return self._share(peer, record.name, site)
 
     # Implementation
 
-    def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
+    def _share(self, peer: Peer, name: str, site: Site) -> str | None:
         """Store a shared copy, so that later changes of the original do not affect other users."""
         if not (peer.admin or site.daemon.open_sharing):
             self.store.ask_to_share(name, time.time())
             return None
-        target = alias or name.rpartition("/")[2]
-        if "/" in target:
-            raise UsageError(f"{target} is no name for all users", hint="name it without /")
+        target = name.rpartition("/")[2]
         present = self.store.workload(target)
         if present is not None and not peer.admin and present.owner != peer.name:
             raise UsageError(f"a shared workload named {target!r} is there, and is not yours")

@@ -25,8 +25,13 @@ WITHOUT = {
     "site metrics": "writes Prometheus' own format",
     "site slurm filter-config": "writes the filter's configuration",
     "site flux filter-config": "writes the filter's configuration",
+    "site flux filter-path": "prints one path, for the shell",
+    "site flux mig-path": "prints one path, for the shell",
+    "site slurm filter-path": "prints one path, for the shell",
     "pilot deliver": "a pilot job's own step: its lines are the job's log",
     "pilot usage": "an Epilog's step: the line that it leaves is JSON",
+    "pilot link": "a calibration job's own step: the result is the file that it writes",
+    "pilot node": "a calibration job's own step: the result is the file that it writes",
     "pilot ranks": "a pilot job's own step: the result is the Profile that it changes",
 }
 """Commands without ``--json``, each with its reason."""

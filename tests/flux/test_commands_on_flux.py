@@ -171,7 +171,7 @@ def test_a_jobs_decision_is_shown(flux: LiveFlux, harbour: FluxHarbour) -> None:
     store = f"sqlite:///{harbour.folder}/store.db"
 
     def shown() -> str:
-        done = CliRunner().invoke(decisions, ["--job", job, "--store", store])
+        done = CliRunner().invoke(decisions, [job, "--store", store])
         return done.output if done.exit_code == 0 else ""
 
     assert "gpu" in wait_until(shown)

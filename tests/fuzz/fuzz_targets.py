@@ -295,7 +295,7 @@ def trace(data: bytes) -> None:
         _usable(read_pbs(lines, "lab"))
         _usable(read_openb(lines, "lab", source="pods.csv"))
     with refusing(BerthError):
-        _usable(read_past_jobs(lines, "jobs", "lab", None, utc=True))
+        _usable(read_past_jobs(lines, "jobs", "lab", utc=True))
 
 
 TARGETS: dict[str, Target] = {

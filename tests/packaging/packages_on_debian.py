@@ -110,8 +110,8 @@ def test_from_a_clean_debian_to_shadow_and_back(debian: Machine, built: Path) ->
     debian.wait_for("berth serve --status")
     debian.wait_for("sinfo --noheader --format %T | grep -x idle")
     [job] = re.findall(r"batch job (\d+)", debian.run("sbatch --wrap=true").stdout)
-    debian.wait_for(f"berth jobs decisions --job {job} | grep -w {job}")
-    assert "shadow" in debian.run(f"berth jobs decisions --job {job} --json").stdout
+    debian.wait_for(f"berth jobs decisions {job} | grep -w {job}")
+    assert "shadow" in debian.run(f"berth jobs decisions {job} --json").stdout
     assert OLDER in debian.run("berth --version").stdout
     assert debian.run("systemctl is-active berth berth-users").stdout.split() == ["active"] * 2
     timers = debian.run("systemctl list-timers --all --no-legend").stdout

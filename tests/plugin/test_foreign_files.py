@@ -84,7 +84,7 @@ def test_measurements_become_profiles(sample: Sample, tmp_path: Path) -> None:
 
 def jobs_of(name: str, folder: Path) -> list[Run]:
     path = next(sample for sample in SAMPLES if sample.file == name).write(folder)
-    read = read_past_jobs(lines_of(path), str(path), "lab", None, utc=True)
+    read = read_past_jobs(lines_of(path), str(path), "lab", utc=True)
     assert not read.broken, read.examples
     return list(read.jobs.values())
 

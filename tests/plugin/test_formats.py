@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -59,14 +58,7 @@ def test_no_command_has_an_option_twice() -> None:
 @pytest.mark.parametrize(
     ("words", "header"),
     [
-        (
-            (
-                "jobs",
-                "decisions",
-            ),
-            "ID",
-        ),
-        (("jobs", "decisions", "--brief"), "ID"),
+        (("jobs", "decisions"), "ID"),
         (("jobs", "decisions", decision(1).id), "CANDIDATE"),
         (("mig", "show", "--gpu", "A100-40GB"), "NAME"),
         (("site", "platform", "list"), "name"),
@@ -135,19 +127,6 @@ def test_a_command_that_only_reads_creates_no_store(words: tuple[str, ...], tmp_
 def test_a_store_that_cannot_be_opened_is_said_in_place_of_csv(tmp_path: Path) -> None:
     failed = run("--csv", "jobs", "decisions", "--store", str(tmp_path))
     assert "no table" not in str(failed.exception)
-
-
-def test_short_output_is_narrow(store: str) -> None:
-    assert run("jobs", "decisions", "--store", store, "--brief").stdout.split("\n")[0].split() == [
-        "ID", "TIME", "USER", "WORKLOAD", "CODE", "CHOSEN", "RAN",
-    ]  # fmt: skip
-    assert "--brief belongs to --jobs" in str(
-        run("jobs", "outcomes", "--store", store, "--brief").exception
-    )
-    line = run("why", "--brief", "77", "--store", store).stdout.split("\n")
-    assert line[0].split()[:3] == ["JOB", "STATE", "QUEUE"]
-    assert line[1].split()[:2] == ["77", "completed"]
-    assert isinstance(json.loads(run("why", "77", "77", "--json", "--store", store).stdout), list)
 
 
 class Terminal(io.StringIO):

@@ -159,18 +159,16 @@ def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
         ("workload", "add", "/nonexistent.json"),
         ("workload", "add", "TRIAD", "--script", "/nonexistent.sh"),
         ("workload", "add", "TRIAD", "--size", "-1"),
-        ("workload", "add", "TRIAD", "--bundle", "/nonexistent"),
         ("workload", "add", "TRIAD", "--name", "a b"),
         ("workload", "show", "absent"),
         ("workload", "remove", "absent"),
         ("workload", "refresh", "absent"),
         ("jobs", "decisions", "absent"),
-        ("jobs", "decisions", "--job", "x;y"),
+        ("jobs", "decisions", "x;y"),
         ("jobs", "decisions", "--last", "0"),
         ("site", "store", "prune"),
         ("site", "store", "upgrade", "--store", "mysql://x/y"),
         ("serve", "--site", "/nonexistent.toml"),
-        ("serve", "--socket-mode", "rw"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_status_2(
@@ -280,16 +278,13 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     assert "changed  queue=gpu" in text
     assert "limit 60m 00s" in text
     store.outcomes.put([PlacedRun("lab", "17", "alice", "completed", decision=first["decision"])])
-    assert "job 17: completed" in run("jobs", "decisions", "--job", "17").stdout
+    assert "job 17: completed" in run("jobs", "decisions", "17").stdout
     commands = fake_slurm(site.folder / "bin")
     commands.says("squeue", f"JobId=18 JobName=x AdminComment={first['stamp']} WorkDir=/\n")
     monkeypatch.setenv("PATH", f"{commands.tools}:{os.environ['PATH']}")
-    assert (
-        json.loads(run("jobs", "decisions", "--job", "18", "--json").stdout)["id"]
-        == first["decision"]
-    )
+    assert json.loads(run("jobs", "decisions", "18", "--json").stdout)["id"] == first["decision"]
     commands.fails("squeue", "")
-    assert shell(site, "jobs", "decisions", "--job", "19").returncode == 2
+    assert shell(site, "jobs", "decisions", "19").returncode == 2
     assert "2 decisions deleted" in run("site", "store", "prune", "--older-than-days", "0").stdout
     assert "no decisions yet" in run("jobs", "decisions").stdout
 

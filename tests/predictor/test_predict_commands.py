@@ -104,9 +104,10 @@ def test_platforms_are_listed_shown_and_added(
     mine.write_text(text.replace('"name": "quartz"', '"name": "mine"'))
     assert run("site", "platform", "add", mine) == 2
     capsys.readouterr()
-    assert run("site", "platform", "add", mine, "--platforms", tmp_path / "site") == 0
+    monkeypatch.setenv(platforms.FOLDER_VARIABLE, str(tmp_path / "site"))
+    assert run("site", "platform", "add", mine) == 0
     capsys.readouterr()
-    assert run("site", "platform", "show", "mine", "--platforms", tmp_path / "site") == 0
+    assert run("site", "platform", "show", "mine") == 0
 
 
 def test_bundle_show_and_verify(toy_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

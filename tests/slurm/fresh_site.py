@@ -146,7 +146,7 @@ class FreshSite:
         job_id, said = self._submitted(program, "--hold", name=name)
         where = self.cluster.job(job_id)["Partition"]
         self.cluster.run("scancel", str(job_id))
-        words = ("jobs", "decisions", "--job", str(job_id), "--json", "--site", str(self.site))
+        words = ("jobs", "decisions", str(job_id), "--json", "--site", str(self.site))
 
         def stored() -> bool:
             return self.cluster.berth(*words, check=False).returncode == 0

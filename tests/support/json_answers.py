@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from berth.pilot.dl.document import ModelRun
-from berth.pilot.platform import Interconnect, Platform
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin.history.advice import Advice
 from berth.plugin.learning.learner import Learnt
@@ -89,7 +89,6 @@ def fields(record: type, *, without: Sequence[str] = ()) -> dict[str, Any]:
 SOURCES = [{"source": str, "weight": float, "log_width": float, "situation": str}]
 COUNTED = dict[str, int]
 KNOWN_JOB = fields(KnownJob) | {"facts": dict[str, list[str]]}
-PATH_OF = {"path": str}
 DECIDED = (
     fields(DecisionRecord)
     | row(of_decision.DECISIONS)
@@ -181,8 +180,6 @@ ANSWERS: Mapping[str, Any] = {
     "pilot-bench": Platform,
     "pilot-dl": list[ModelRun],
     "pilot-import": Same("pilot-run"),
-    "pilot-link": {"nodes": list[str], "file": str, "interconnect": Interconnect},
-    "pilot-node": {"node": str, "platform": str, "kernels": int, "file": str},
     "pilot-run": Profile,
     "pilot-submit": {
         "profile": str, "pilot_job": str, "pilot_jobs": list[str], "job": str | None,
@@ -317,8 +314,6 @@ ANSWERS: Mapping[str, Any] = {
         }),
     },
     "site-doctor": [row(of_installation.FINDINGS)],
-    "site-flux-filter-path": PATH_OF,
-    "site-flux-mig-path": PATH_OF,
     "site-init": {
         "file": str | None, "mode": str, "candidates": [SITE_CANDIDATE],
         "platforms_to_calibrate": list[str], "left_out": [{"queue": str, "reason": str}],
@@ -329,7 +324,6 @@ ANSWERS: Mapping[str, Any] = {
         row(of_platform.PLATFORMS), row(of_platform.DEVICES), {"name": str, "*": Any},
     ))],
     "site-platform-show": Same("pilot-bench"),
-    "site-slurm-filter-path": PATH_OF,
     "site-slurm-putback-clear": {"forgotten": int},
     "site-slurm-putback-list": [RuledOut],
     "site-slurm-putback-run": {

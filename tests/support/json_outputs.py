@@ -90,16 +90,14 @@ def cases(folder: Path) -> dict[str, Case]:
         "jobs-decisions": Case(("jobs", "decisions", *here, "--json")),
         "jobs-decisions-id": Case(("jobs", "decisions", decision(1).id, *here)),
         "site-doctor": Case(("site", "doctor", *here), fails=True),
-        "site-flux-filter-path": Case(("site", "flux", "filter-path")),
-        "site-flux-mig-path": Case(("site", "flux", "mig-path")),
         "jobs-usage-import": Case(
             ("jobs", "usage", "import", at["metrics.csv"], *store),
             also=(("jobs", "usage", "import", at["metrics.csv"], "--cluster", "x", *store),),
         ),
         "jobs-usage-show": Case(("jobs", "usage", "show", "1", *store)),
         "jobs-history-import": Case(
-            ("jobs", "history", "import", "--swf", at["jobs.swf"], *here),
-            also=(("jobs", "history", "import", "--swf", at["jobs.swf"], *store),),
+            ("jobs", "history", "import", at["jobs.swf"], *here),
+            also=(("jobs", "history", "import", at["jobs.swf"], *store),),
         ),
         "jobs-history-refresh": Case(("jobs", "history", "refresh", *here)),
         "site-init": Case(
@@ -128,15 +126,6 @@ def cases(folder: Path) -> dict[str, Case]:
             ("pilot", "import", at["kernels.cali"], "--platform", "quartz"),
             lines=True,
         ),
-        "pilot-link": Case(
-            ("pilot", "link", "--nodes", "n1,n2", "--into", str(folder / "link.json"),
-             "--launcher", "srun -n {ranks}"),
-            stand_ins.link,
-        ),
-        "pilot-node": Case(
-            ("pilot", "node", "--name", "our-node", "--into", str(folder / "node.json")),
-            stand_ins.node,
-        ),
         "pilot-run": Case(
             ("pilot", "run", "--quiet", "--json", "--", "true"),
             slow=True,
@@ -151,7 +140,7 @@ def cases(folder: Path) -> dict[str, Case]:
             also=(("place", at["triad.json"], "--site", str(DEMO_FILE), "--tasks", "90000"),),
         ),
         "site-platform-add": Case(
-            ("site", "platform", "add", at["ours.json"], "--platforms", str(folder / "platforms"))
+            ("site", "platform", "add", at["ours.json"]), stand_ins.own_platforms
         ),
         "site-platform-list": Case(("site", "platform", "list")),
         "site-platform-show": Case(("site", "platform", "show", "lassen-v100")),
@@ -173,7 +162,6 @@ def cases(folder: Path) -> dict[str, Case]:
         "serve-status": Case(
             ("serve", "--status", *here), stand_ins.daemon, slow=True
         ),
-        "site-slurm-filter-path": Case(("site", "slurm", "filter-path")),
         "site-slurm-putback-clear": Case(("site", "slurm", "putback", "clear", "--all", *here)),
         "site-slurm-putback-list": Case(
             ("site", "slurm", "putback", "list", *here), stand_ins.ruled_out
@@ -214,7 +202,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "workload-list": Case(("workload", "list", *here)),
         "workload-refresh": Case(("workload", "refresh", "triad", *here)),
         "workload-remove": Case(("workload", "remove", "gone", *here), stand_ins.to_remove),
-        "workload-share": Case(("workload", "share", "triad", "--as", "shared", *here)),
+        "workload-share": Case(("workload", "share", "triad", *here)),
         "workload-show": Case(
             ("workload", "show", "triad", *here), also=(("workload", "show", "shared", *here),)
         ),
@@ -266,7 +254,6 @@ def _files(folder: Path) -> dict[str, str]:
             "jobs",
             "history",
             "import",
-            "--swf",
             str(folder / "jobs.swf"),
             "--store",
             str(folder / "past.db"),

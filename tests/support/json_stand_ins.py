@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from berth_daemon import forecast, harbour
 from calibration import FakeScheduler, measurement
-from calibration import link as link_between
 from calibration import write_site as write_calibrated_site
 from fake_nvml import FakeFleet, build
 from fake_slurm import recorded_slurm
@@ -21,7 +20,7 @@ from toy_profiles import profile
 
 from berth.pilot.documents import to_json, write_json
 from berth.plugin.replay.queue_replay import Start
-from berth.plugin.scheduler import JobNow, NodeJob
+from berth.plugin.scheduler import JobNow
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
@@ -182,16 +181,8 @@ def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     patch.setattr("berth.plugin.cli.pilot.bench.measure_signature", lambda *_, **_more: here)
 
 
-def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """Two nodes were measured together."""
-    job = NodeJob("link", Path("s"), Path("o"), "cpu", "n1", 60.0, second_node="n2")
-    made = link_between(job)
-    patch.setattr("berth.plugin.cli.pilot.steps.measure_link", lambda *_, **_more: made)
-
-
-def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    made = measurement("n1", "our-node", 1.0)
-    patch.setattr("berth.plugin.cli.pilot.steps.measure_node", lambda *_, **_more: made)
+def own_platforms(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setenv("BERTH_PLATFORMS", str(folder / "platforms"))
 
 
 def spool(patch: pytest.MonkeyPatch, folder: Path) -> None:

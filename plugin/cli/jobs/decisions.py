@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("decision", required=False, metavar="[ID]")
+@click.argument("decision", required=False, metavar="[ID|JOB]")
 @click.option("--last", type=click.IntRange(1, 100_000), default=20,
               help="Show so many of the newest.")  # fmt: skip
 @click.option("--user", help="Show only those of this user.")
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     "--code", help="Show only those with this code (docs/reasons.md), for example no-workload."
 )
 @click.option("--workload", help="Show only those of this workload.")
-@click.option("--job", help="Explain the decision for this job id.")
-@click.option("--brief", is_flag=True, help="Show fewer columns, as squeue has them.")
 @json_option
 @store_options
 def decisions(
@@ -45,29 +43,20 @@ def decisions(
     user: str | None,
     code: str | None,
     workload: str | None,
-    job: str | None,
-    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
-    """List what was decided, newest first; or explain the decision ID.
+    """List what was decided, newest first; or explain the decision ID, or the one for JOB.
 
     Of one: what was asked, what was chosen, what else there was and why not.
 
     \b
     Example:
       berth jobs decisions --user alice --last 5
-      berth jobs decisions --brief --format csv
-      berth jobs decisions --job 1234
+      berth jobs decisions 1234
       berth jobs decisions 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
     """
-    if decision is not None and job is not None:
-        raise UsageError("give a decision's ID or --job, not both")
     store = installation.view()
-    if job is not None:
-        from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
-
-        decision = decision_of_job(store, job)
     if decision is not None:
         explained = decided_one(store, _by_id(store, decision))
         answer(lambda: decision_part(explained), lambda: decision_data(explained), json_=json_)
@@ -79,19 +68,25 @@ def decisions(
             workload = stored_for(store, workload, caller()).name
     newest = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
     answer(
-        lambda: replace(decisions_table(newest, brief=brief), if_empty="no decisions yet"),
+        lambda: replace(decisions_table(newest), if_empty="no decisions yet"),
         lambda: [decision_data(each) for each in newest],
         json_=json_,
     )
 
 
 def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
+    """Return the decision of this id, or the one for the job of this id. Raises UsageError."""
     record = store.decisions.get(decision)
     if record is None:
-        is_job = decision.partition("_")[0].isdecimal()  # 4711, 4711_2
-        of_job = f"of job {decision}: berth jobs decisions --job {decision}"
+        from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
+        from berth.plugin.scheduler import all_schedulers  # noqa: PLC0415
+
+        if any(scheduler.job_id(decision) is not None for scheduler in all_schedulers()):
+            decision = decision_of_job(store, decision)
+            record = store.decisions.get(decision)
+    if record is None:
         raise UsageError(
             f"no decision {decision!r} is in {store.name}",
-            hint=of_job if is_job else "list them: berth jobs decisions",
+            hint="list them: berth jobs decisions",
         )
     return record

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,13 +15,11 @@ from berth.plugin.history.files import lines_of, read_past_jobs
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
-from berth.plugin.readers import Purpose, readers
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.node_kinds import UnknownPlatform
 from berth.plugin.scheduler.past_jobs import ENDED, ReadJobs, summary, why_none
-from berth.plugin.scheduler.registry import open_scheduler, scheduler_named
+from berth.plugin.scheduler.registry import open_scheduler, site_scheduler
 from berth.plugin.site.programs import SHIPPED_ONLY
-from berth.plugin.site.schedulers import SCHEDULERS
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0
@@ -33,39 +28,19 @@ _OVERLAP_S = 3_600.0
 period again."""
 
 
-def _formats(command: Callable[..., None]) -> Callable[..., None]:
-    """Add a flag for each scheduler's accounting and for each other format; the command receives
-    the chosen names as ``formats``."""
-    schedulers = SCHEDULERS.names()
-    helps = {n: f"Ask {n.title()}'s accounting; or FILE is its output." for n in schedulers}
-    for reader in readers(Purpose.PAST_JOBS):
-        helps.setdefault(reader.name, f"FILE is {reader.kinds[0].name}.")
-
-    @functools.wraps(command)
-    def collected(**arguments: Any) -> None:  # click's arguments
-        formats = [name for name in helps if arguments.pop(name.replace("-", "_"))]
-        command(formats=formats, **arguments)
-
-    decorated: Callable[..., None] = collected
-    for name, text in reversed(helps.items()):
-        decorated = click.option(f"--{name}", is_flag=True, help=text)(decorated)
-    return decorated
-
-
 @click.group()
 def history() -> None:
     """Past jobs of the site: import them, so that jobs nobody piloted are predicted.
 
     \b
     Example:
-      berth jobs history import --slurm --days 30
+      berth jobs history import --days 30   # asks the scheduler
       berth jobs history import accounting.txt
     """
 
 
 @history.command(name="import")
 @click.argument("file", required=False, type=PATH)
-@_formats
 @click.option("--days", type=click.FloatRange(min=0), default=30.0,
               help="Ask for so many days the first time; later only for what is new.")  # fmt: skip
 @click.option("--cluster", help="Name under which job ids are unique, also within a file of "
@@ -76,7 +51,6 @@ def history() -> None:
 def import_(
     file: Path | None,
     *,
-    formats: list[str],
     days: float,
     cluster: str | None,
     utc: bool,
@@ -91,29 +65,24 @@ def import_(
 
     \b
     Example:
-      berth jobs history import --slurm --days 30
+      berth jobs history import --days 30   # asks the scheduler
       berth jobs history import jobs.txt    # of this command:
       sacct -a -P --noconvert -S 2026-10-01 -o JobID,User,Account,Partition,State,Submit,Start,\\
         End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,AllocTRES,NodeList,\\
         TRESUsageInMax,TRESUsageInAve,TotalCPU,AdminComment,JobName > jobs.txt
-      berth jobs history import --swf trace.swf --store /tmp/store.sqlite
+      berth jobs history import trace.swf --store /tmp/store.sqlite
     """
-    if len(formats) > 1:
-        raise UsageError(f"give one of {' and '.join(f'--{name}' for name in formats)}")
-    if file is None and not set(formats).intersection(SCHEDULERS.names()):
-        flags = " or ".join(f"--{name}" for name in SCHEDULERS.names())
-        raise UsageError("nothing to import", hint=f"give FILE, or {flags} to ask the scheduler")
     site = installation.site()
     named = cluster or (site.name if site else "site")
-    read = None if file is None else _read_file(file, named, formats, utc=utc)
-    store = installation.store()
-    before = store.past_jobs.count()
-    if read is None:
+    if file is None:
+        scheduler, store = site_scheduler(site), installation.store()
         newest_s = store.past_jobs.newest_end_s(named)
         since_s = time.time() - days * _DAY_S if newest_s is None else newest_s - _OVERLAP_S
-        scheduler = scheduler_named(formats[0])
         read = scheduler.past_jobs(named, since_s)
         scheduler.add_scripts(read)
+    else:
+        read, store = _read_file(file, named, utc=utc), installation.store()
+    before = store.past_jobs.count()
     store.usages.rename(named, {job.raw_id: job.job_id for job in read.jobs.values() if job.raw_id})
     read.name_programs(SHIPPED_ONLY if site is None else site.programs)
     store.past_jobs.put(list(read.jobs.values()))
@@ -132,11 +101,9 @@ def import_(
     answer("\n".join(lines), _as_json(read, new, workloads), json_=json_)
 
 
-def _read_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> ReadJobs:
+def _read_file(file: Path, cluster: str, *, utc: bool) -> ReadJobs:
     """Return the jobs of a file. Raises DocumentError, also where no job in it has run."""
-    read = read_past_jobs(
-        lines_of(file), str(file), cluster, formats[0] if formats else None, utc=utc
-    )
+    read = read_past_jobs(lines_of(file), str(file), cluster, utc=utc)
     if not read.jobs:
         raise DocumentError(file, why_none(read), hint=ENDED)
     return read

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.outcomes.accuracy import (
@@ -43,7 +42,6 @@ def last_days(days: float) -> tuple[float, float]:
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
 @click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000,
               help="With --jobs: list so many.")  # fmt: skip
-@click.option("--brief", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
 @json_option
 @store_options
 def outcomes(
@@ -52,7 +50,6 @@ def outcomes(
     days: float,
     jobs: bool,
     last: int,
-    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -67,14 +64,12 @@ def outcomes(
       berth jobs outcomes --by workload --days 7
       berth jobs outcomes --jobs --json
     """
-    if brief and not jobs:
-        raise UsageError("--brief belongs to --jobs")
     store = installation.store(create=False)
     since_s, until_s = last_days(days)
     notes: list[str] = []
     if jobs:
         newest = store.outcomes.last(since_s, until_s, last)
-        table: Table[Any] = jobs_table(newest, brief=brief)
+        table: Table[Any] = jobs_table(newest)
         records: Sequence[Any] = newest
         if len(newest) == last:
             every = store.outcomes.count(since_s, until_s, MOST_COUNTED)

@@ -84,10 +84,9 @@ def import_(
 
 @usage.command()
 @click.argument("job_id", metavar="JOB")
-@click.option("--cluster", help="Name under which job ids are unique. Default: the site's.")
 @json_option
 @store_options
-def show(*, job_id: str, cluster: str | None, json_: bool, installation: Installation) -> None:
+def show(*, job_id: str, json_: bool, installation: Installation) -> None:
     """Show what is recorded of JOB, from which source, and what that source cannot say.
 
     \b
@@ -95,7 +94,7 @@ def show(*, job_id: str, cluster: str | None, json_: bool, installation: Install
       berth jobs usage show 4242
     """
     site, store = installation.site(), installation.store(create=False)
-    usages = usages_of(store, cluster or (site.name if site else "site"), job_id)
+    usages = usages_of(store, site.name if site else "site", job_id)
     if not usages:
         raise UsageError(
             f"nothing is recorded of job {job_id}",

@@ -30,7 +30,6 @@ OUTCOMES = {
 @click.command()
 @click.argument("file", required=False, type=FILE)
 @click.option("--yes", is_flag=True, help="Do it; without this, only show what would be done.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done, as without --yes.")
 @click.option(
     "--selected-config", "-c", "selected", help="Name of the configuration in a mig-parted file."
 )
@@ -42,7 +41,6 @@ OUTCOMES = {
 def apply(  # noqa: PLR0917 - one parameter an option
     file: Path | None,
     yes: bool,
-    dry_run: bool,
     selected: str | None,
     wait: str,
     resume: bool,
@@ -62,8 +60,6 @@ def apply(  # noqa: PLR0917 - one parameter an option
     """
     if (file is not None) + resume + undo != 1:
         raise UsageError("give a FILE, or --resume or --undo without one")
-    if dry_run and (yes or resume):
-        raise UsageError("--dry-run excludes --yes and --resume")
     settings = load()
     gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
     if resume:

@@ -13,7 +13,6 @@ from berth.plugin.cli.options import (
     FILE,
     POSITIVE,
     answer,
-    bundles_option,
     json_option,
     store_options,
 )
@@ -61,7 +60,6 @@ from berth.predictor.hardware.mig.slices import lookup
     help="Write the slices it may have here, for berth mig plan (berth.mig-jobs/1).",
 )
 @click.option("--count", type=POSITIVE, default=1, help="With --jobs: so many equal jobs.")
-@bundles_option
 @usual_workload_options
 @store_options
 @json_option
@@ -77,7 +75,6 @@ def recommend(
     recut: bool,
     jobs_file: Path | None,
     count: int,
-    bundles: tuple[Path, ...],
     installation: Installation,
     json_: bool,
 ) -> None:
@@ -108,7 +105,7 @@ def recommend(
         None if latency_limit_ms is None else latency_limit_ms / 1000,
         price_per_hour,
     )
-    predictions = predictions_for(installation.site(), bundles)
+    predictions = predictions_for(installation.site())
     recommendation = choose(
         predictions.on_slices(workload, geometry, gpu or ""), geometry, terms, possible=possible
     )

@@ -36,13 +36,11 @@ from berth.policies.mig.documents import fleet_document, read_fleet
 @click.option(
     "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
 )
-@click.option("--layouts", is_flag=True, help="With --gpu: list its maximal layouts, too.")
 @json_option
 def show(
     gpu: str | None,
     fleet_files: tuple[Path, ...],
     this_machine: bool,
-    layouts: bool,
     json_: bool,
 ) -> None:
     """Show what a GPU model can be cut into, or how a fleet is cut and what room is left.
@@ -50,19 +48,13 @@ def show(
     Without an option, the GPU models that are known. With --json, --fleet and --here print a fleet
     file. Reads only.
 
-    Example: berth mig show --gpu A100-40GB --layouts
+    Example: berth mig show --gpu A100-40GB
     """
     if sum((gpu is not None, bool(fleet_files), this_machine)) > 1:
         raise UsageError("--gpu, --fleet and --here exclude each other")
-    if layouts and gpu is None:
-        raise UsageError("--layouts needs --gpu")
     if gpu is not None:
         geometry = lookup(gpu)
-        answer(
-            lambda: geometry_report(geometry, with_layouts=layouts),
-            lambda: geometry_data(geometry),
-            json_=json_,
-        )
+        answer(lambda: geometry_report(geometry), lambda: geometry_data(geometry), json_=json_)
     elif fleet_files:
         document, states = read_fleet(fleet_files)
         answer(layouts_table(states), json.loads(to_json(document)), json_=json_)

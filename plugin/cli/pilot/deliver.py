@@ -49,7 +49,6 @@ _COUNT = click.IntRange(min=1)
     help="Profile of the same program on another number of nodes; one that is not there is said.",
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
-@click.option("--pilot-job", help="This job's id. Default: as the scheduler has set it.")
 @click.option("--tasks", type=_COUNT, help="Tasks of the waiting job.")
 @click.option("--cpus-per-task", type=_COUNT, help="Cores of each task of the waiting job.")
 @click.option("--nodes", type=_COUNT, help="Nodes of the waiting job.")
@@ -141,9 +140,9 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     """Place the pending job that depends on the pilot job; return a sentence on the decision.
     Raises BerthError where the job stays unchanged."""
     scheduler = open_scheduler(site)
-    pilot_job = options["pilot_job"] or os.environ.get(scheduler.job_variable or "")
+    pilot_job = os.environ.get(scheduler.job_variable or "")
     if not pilot_job:
-        raise UsageError("this is no pilot job", hint="name it: --pilot-job ID")
+        raise UsageError("this is no pilot job: the scheduler has set no job id")
     job = scheduler.waiting_for(pilot_job)
     if job is None:
         raise BerthError(f"no pending job of yours depends on job {pilot_job}")

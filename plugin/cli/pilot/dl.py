@@ -24,7 +24,6 @@ from berth.pilot.dl.meters import memory_bytes
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
-from berth.pilot.units import parse_bytes
 from berth.plugin.cli.options import COUNTS, FILE, PATH, POSITIVE, Listed, platform_option
 from berth.plugin.cli.pilot.common import progress
 from berth.plugin.cli.train.training_input import require_training
@@ -36,7 +35,7 @@ from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
-"""Default share of the free memory that a measurement may use."""
+"""Share of the free memory that a measurement may use."""
 
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
@@ -102,10 +101,6 @@ MEMORY_SHARE = 0.9
     default=0.0,
     help="Seconds of back-to-back runs to measure energy over; 0: none.",
 )
-@click.option(
-    "--memory-limit",
-    help="Memory limit of one measurement [default: 90 % of what is free].",
-)
 @click.option("--time-limit", type=click.FloatRange(min=0), help="Seconds for all of them.")
 @platform_option
 @click.option(
@@ -123,7 +118,7 @@ MEMORY_SHARE = 0.9
 @click.option("--json", "json_", is_flag=True, help="Print the documents of all points.")
 def dl(
     models: tuple[str, ...], *, plan: Path | None, sizes: tuple[str, ...], shares: tuple[int, ...],
-    warmup: int, repeats: int, cool_down: float, energy_window: float, memory_limit: str | None,
+    warmup: int, repeats: int, cool_down: float, energy_window: float,
     time_limit: float | None, platform: str, output: Path | None,
     advise: int | None, json_: bool, **settings: Any,
 ) -> None:  # fmt: skip
@@ -151,13 +146,7 @@ def dl(
     protocol = Protocol(
         warmup=warmup, repeats=repeats, cool_down_s=cool_down, energy_s=energy_window
     )
-    memory = (
-        parse_bytes(memory_limit)
-        if memory_limit
-        else int(memory_bytes("MemAvailable") * MEMORY_SHARE)
-    )
-    if memory < 2**20:
-        raise UsageError(f"--memory-limit {memory_limit}: less than a mebibyte runs nothing")
+    memory = int(memory_bytes("MemAvailable") * MEMORY_SHARE)
     wanted = points(asked, folder, protocol, facts_of, memory_bytes=memory)
     with tempfile.TemporaryDirectory() as scratch:
         results = output or Path(scratch) / "runs.jsonl"

@@ -19,7 +19,7 @@ from berth.pilot.options import check_name
 from berth.pilot.profile import Profile
 from berth.pilot.ranks import job_nodes, records_in, with_ranks
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.options import DIRECTORY, PATH, WORDS, answer, json_option
+from berth.plugin.cli.options import DIRECTORY, PATH, WORDS
 from berth.plugin.cli.pilot.common import check_output, progress
 from berth.plugin.cli.pilot.gpu import base_platform
 
@@ -36,7 +36,6 @@ from berth.plugin.cli.pilot.gpu import base_platform
 @click.option("--kernels", type=WORDS, default=(), help="Only these, as Stream_TRIAD,Basic_DAXPY.")
 @click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
 @click.option("--gpu", is_flag=True, help="Measure the node's GPU instead (seconds).")
-@json_option
 def node(
     name: str,
     node: str | None,
@@ -45,7 +44,6 @@ def node(
     *,
     full: bool,
     gpu: bool,
-    json_: bool,
 ) -> None:
     """Benchmark this node and time the reference kernels on one core.
 
@@ -69,16 +67,7 @@ def node(
         raise PilotError(
             f"nothing was measured: {'; '.join(measurement.problems) or 'no kernel ran'}"
         )
-    answer(
-        f"{measurement.node}: {len(measurement.seconds)} kernels timed, written to {into}",
-        {
-            "node": measurement.node,
-            "platform": name,
-            "kernels": len(measurement.seconds),
-            "file": str(into),
-        },
-        json_=json_,
-    )
+    click.echo(f"{measurement.node}: {len(measurement.seconds)} kernels timed, written to {into}")
 
 
 @click.command(
@@ -92,8 +81,7 @@ def node(
     required=True,
     help="What starts a command on both nodes of this job, with {ranks} in all and {each} a node.",
 )
-@json_option
-def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
+def link(nodes: str, into: Path, launcher: str) -> None:
     """Measure latency, bandwidth and all-reduce between the two nodes of this job.
 
     By MPI where mpicc and a launcher that fits are there, else over TCP.
@@ -116,15 +104,7 @@ def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
     interconnect = measurement.interconnect
     if interconnect is None:
         raise PilotError(f"nothing was measured: {'; '.join(measurement.problems)}")
-    answer(
-        f"{nodes}: {in_words(interconnect)}, written to {into}",
-        {
-            "nodes": list(named),
-            "file": str(into),
-            "interconnect": interconnect.model_dump(mode="json"),
-        },
-        json_=json_,
-    )
+    click.echo(f"{nodes}: {in_words(interconnect)}, written to {into}")
 
 
 @click.command(epilog="Example: berth pilot ranks app.ranks --into app.profile.json")

@@ -27,7 +27,6 @@ exit 0
 @click.command()
 @click.option("--script", is_flag=True, help="Print the script for slurm.conf, and do nothing.")
 @click.option("--show", is_flag=True, help="Print the line instead of leaving it in the spool.")
-@click.option("--job", help="Job id. Default: as Slurm or Flux has set it.")
 @click.option(
     "--spool",
     type=DIRECTORY,
@@ -35,7 +34,7 @@ exit 0
     show_default=True,
     help="Folder that `berth workload collect` reads.",
 )
-def usage(*, script: bool, show: bool, job: str | None, spool: Path) -> None:
+def usage(*, script: bool, show: bool, spool: Path) -> None:
     """Record what a job used on this node, from its control group and NVML's accounting.
 
     It runs when the job ends, and takes some milliseconds. It exits with status 0 whatever happens,
@@ -45,18 +44,16 @@ def usage(*, script: bool, show: bool, job: str | None, spool: Path) -> None:
     \b
     Example:
       berth pilot usage --script > /etc/slurm/berth-usage-epilog
-      berth pilot usage --show --job 4242    # on the node, while the job runs
+      SLURM_JOB_ID=4242 berth pilot usage --show    # on the node, while the job runs
     """
     if script:
         click.echo(script_text(spool), nl=False)
         return
     environ = {**os.environ, "BERTH_USAGE_SPOOL": str(spool)}
-    if job is not None:
-        environ = {**environ, "SLURM_JOB_ID": job}
     if show:
         fields = at_job_end.measured(environ)
         if fields is None:
-            raise UsageError("no job is named here", hint="give --job ID")
+            raise UsageError("no job is named here", hint="set SLURM_JOB_ID")
         if at_job_end.has_gpus(environ):
             at_job_end.add_gpus(fields, environ)
         click.echo(at_job_end.as_json(fields))

@@ -10,15 +10,15 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import Named, bundles_option, site_option
+from berth.plugin.cli.options import Named, site_option
 from berth.plugin.cli.workload.options import usual_workload_options
-from berth.plugin.forecasting import bundles_for, forecaster_for
+from berth.plugin.forecasting import forecaster_for
 from berth.plugin.installed_site import Installation
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.report.of_placement import placement_data, placement_report
 from berth.plugin.report.terminal import report_text
-from berth.plugin.scheduler import SCHEDULERS, Job
+from berth.plugin.scheduler import Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, demo_site
 from berth.plugin.site_file import find_site
@@ -58,13 +58,6 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--size", type=float, help="Problem size, where it is not the measured one.")
 @site_option
 @click.option("--demo", is_flag=True, help="Use the demo site, whatever is installed.")
-@click.option(
-    "--scheduler",
-    type=Named(SCHEDULERS),
-    default=None,
-    help="Scheduler to write the line for. Default: the site's.",
-)
-@bundles_option
 @click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
 @click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
 @click.option(
@@ -97,15 +90,12 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
     user = options.get("user") or caller()
     found = _workload(name, user, site, described, in_store=not is_demo)
     request = asked_request(found, options)
-    scheduler = open_scheduler(site, options["scheduler"])
-    forecaster = forecaster_for(site, options["bundles"])
-    if options["bundles"]:
-        bundles_for(forecaster, found, options["bundles"], site)
+    scheduler = open_scheduler(site)
     placing = decide_place(
         found,
         request,
         site,
-        forecaster=forecaster,
+        forecaster=forecaster_for(site),
         scheduler=scheduler if options["state"] and not is_demo else None,
         objective=options["policy"],
         strict=options["strict"],

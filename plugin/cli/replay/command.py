@@ -122,19 +122,19 @@ def replay_command(options: ReplayOptions) -> None:
             f"times elsewhere by {source}: known of {count} jobs"
             for source, count in truth.known.items()
         ]
-    report = replays_report(found, notes, brief=options.brief)
+    report = replays_report(found, notes)
     click.echo(report_text(report))
 
 
 def _past(options: ReplayOptions) -> PastTrace:
     if options.accounting:
-        if options.trace is not None or options.format_ is not None:
+        if options.trace is not None:
             raise UsageError("--accounting asks the scheduler, without a TRACE")
         site = find_site(options.site_file)
         return asked_jobs(site, options.days or 30.0, options.times)
     if options.trace is None:
         raise UsageError("replay which jobs?", hint="name a TRACE, or say --accounting or --live")
-    return past_jobs(options.trace, options.format_, options.times, utc=options.utc)
+    return past_jobs(options.trace, options.times, utc=options.utc)
 
 
 def _write_html(path: Path, past: PastTrace, found: Sequence[VariantReplays]) -> None:
@@ -152,7 +152,7 @@ def _check_live(options: ReplayOptions) -> None:
     given = {
         "a TRACE": options.trace, "--accounting": options.accounting or None,
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
-        "--truth": options.truth or None, "--html": options.html, "--brief": options.brief or None,
+        "--truth": options.truth or None, "--html": options.html,
     }  # fmt: skip
     for name, value in given.items():
         if value is not None:

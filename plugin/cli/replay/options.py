@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from berth.plugin.replay.past import formats
 from berth.plugin.replay.truth import SOURCES
 from berth.policies.replay.settings import Backfill
 
@@ -27,7 +26,6 @@ class ReplayOptions:
     accounting: bool
     site_file: Path | None
     cores: int | None
-    format_: str | None
     utc: bool
     backfills: Sequence[str]
     changes: Sequence[str]
@@ -36,7 +34,6 @@ class ReplayOptions:
     truth: Sequence[str]
     seeds: int
     days: float | None
-    brief: bool
     store_url: str | None
     html: Path | None
     json_: bool
@@ -51,8 +48,6 @@ _OPTIONS = (
                  help="Site file with the cluster's nodes."),
     click.option("--cores", type=click.IntRange(1),
                  help="No site: one pool of so many cores."),
-    click.option("--format", "format_", type=click.Choice(formats()),
-                 help="Format of TRACE. Default: by its first line."),
     click.option("--utc", is_flag=True,
                  help="Times in sacct's TRACE and in tables are UTC."),
     click.option("--backfill", "backfills", multiple=True, type=click.Choice(_MODES),
@@ -70,7 +65,6 @@ _OPTIONS = (
                  help="Draws of times from --truth forecasts; figures are means over them."),
     click.option("--days", type=click.FloatRange(min=0, min_open=True),
                  help="Only the first so many days of TRACE."),
-    click.option("--brief", is_flag=True, help="A line for each replay, without users."),
     click.option("--store", "store_url", envvar="BERTH_STORE",
                  help="Store for --live and --truth. Default: the site file's."),
     click.option("--html", type=_FILE,

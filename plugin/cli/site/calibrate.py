@@ -75,7 +75,6 @@ from berth.plugin.site_file import SITE_FILE, find_site
 @click.option("--qos", help="Quality of service.")
 @click.option("--links/--no-links", default=True,
               help="Measure what connects two free nodes of a kind.")  # fmt: skip
-@click.option("--again", is_flag=True, help="Measure again what was measured already.")
 @json_option
 def calibrate(
     *,

@@ -9,7 +9,7 @@ import click
 
 from berth.pilot.documents import Document, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import PATH, answer, json_option
+from berth.plugin.cli.options import answer, json_option
 from berth.plugin.report.of_platform import devices_table, platforms_table, processors_table
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.by_sheet import like, place_named
@@ -19,13 +19,6 @@ from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor import Processor
 from berth.predictor.hardware.processor import processors as every_processor
 from berth.predictor.hardware.processor_names import get_processor, known_processor
-
-_FOLDER = click.option(
-    "--platforms",
-    "folder",
-    type=PATH,
-    help=f"A site's own platform files (default: ${known.FOLDER_VARIABLE}).",
-)
 
 
 @click.group()
@@ -38,13 +31,10 @@ def platform() -> None:
 
 @platform.command("list", epilog="Example: berth site platform list 'Xeon Gold 6248'")
 @click.argument("name", required=False)
-@_FOLDER
 @click.option("--devices", is_flag=True, help="List accelerators by their data sheets instead.")
 @click.option("--processors", is_flag=True, help="List CPUs by their data sheets instead.")
 @json_option
-def list_platforms(
-    name: str | None, folder: Path | None, devices: bool, processors: bool, json_: bool
-) -> None:
+def list_platforms(name: str | None, devices: bool, processors: bool, json_: bool) -> None:
     """Every platform with its main ceilings and their source.
 
     With NAME: the accelerator or the CPU of the catalogue that goes by this name, as drivers or
@@ -66,7 +56,7 @@ def list_platforms(
             json_=json_,
         )
         return
-    table = platforms_table(list(known.load(folder).values()))
+    table = platforms_table(list(known.load().values()))
     answer(table, table.data, json_=json_)
 
 
@@ -83,14 +73,13 @@ def _processor(name: str) -> Processor:
 
 @platform.command(epilog="Example: berth site platform show lassen-v100")
 @click.argument("name")
-@_FOLDER
 @click.option("--json", is_flag=True, expose_value=False, help="Print JSON, as always here.")
-def show(name: str, folder: Path | None) -> None:
+def show(name: str) -> None:
     """One platform as JSON, by its name or any name of its accelerator.
 
     The data sheet of the accelerator or CPU where there is no platform of it.
     """
-    platforms = known.load(folder)
+    platforms = known.load()
     try:
         document: Document = platform_named(name, platforms)
     except UsageError:
@@ -99,9 +88,7 @@ def show(name: str, folder: Path | None) -> None:
     click.echo(to_json(document), nl=False)
 
 
-@platform.command(
-    epilog="Example: berth site platform add mynode.json --platforms /etc/berth/platforms"
-)
+@platform.command(epilog="Example: berth site platform add mynode.json")
 @click.argument("source")
 @click.option(
     "--like",
@@ -115,24 +102,22 @@ def show(name: str, folder: Path | None) -> None:
     type=click.IntRange(1, 16),
     help="With --like and a CPU's data sheet: CPUs of a node [1].",
 )
-@_FOLDER
 @json_option
-def add(
-    source: str, model: str | None, sockets: int | None, folder: Path | None, *, json_: bool
-) -> None:
+def add(source: str, model: str | None, sockets: int | None, *, json_: bool) -> None:
     """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions.
+
+    It is kept in the folder that $BERTH_PLATFORMS names.
 
     With --like, SOURCE is the name of a new platform:
     berth site platform add milan --like 'EPYC 7763' --sockets 2. Put the site's memory, price and
     power into the file that is written.
     """
-    if folder is None and os.environ.get(known.FOLDER_VARIABLE):
-        folder = Path(os.environ[known.FOLDER_VARIABLE])
-    if folder is None:
+    named = os.environ.get(known.FOLDER_VARIABLE)
+    if not named:
         raise UsageError(
-            "there is no folder to keep it in",
-            hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
+            "there is no folder to keep it in", hint=f"name one: export {known.FOLDER_VARIABLE}=DIR"
         )
+    folder = Path(named)
     if sockets is not None and model is None:
         raise UsageError("--sockets is for a CPU's data sheet", hint="name the CPU by --like")
     if model is None:

@@ -12,12 +12,7 @@ import click
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import (
-    PATH,
-    bundles_option,
-    json_option,
-    store_options,
-)
+from berth.plugin.cli.options import PATH, json_option, store_options
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.fingerprint import fingerprint
@@ -87,7 +82,6 @@ SHOWN = 5
     help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
 )
 @workload_options
-@bundles_option
 @json_option
 @store_options
 def add(
@@ -103,7 +97,6 @@ def add(
     replace: bool,
     share: bool,
     follows_shape: bool,
-    bundles: tuple[Path, ...],
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -139,8 +132,6 @@ def add(
     users = installation.users_socket()
     store: Store | RemoteStore
     if users is not None:
-        if bundles:
-            raise UsageError("--bundle is for stores of your own", hint="give --store too")
         store, document = RemoteStore(users), to_json(new_workload.document)
         added, forecast, shared = store.add(
             document, name=new_workload.name, replace=replace, share=share, script=digest, size=size
@@ -150,7 +141,7 @@ def add(
         check_name(new_workload.name)
         shared, site = new_workload.name, installation.site()
         store = direct = installation.store()
-        forecast = store_workload(new_workload, direct, bundles, site, replace=replace)
+        forecast = store_workload(new_workload, direct, site, replace=replace)
         if digest is not None:
             direct.attach_script(FingerprintRecord(digest, new_workload.name, size, time.time()))
     if json_:
@@ -304,13 +295,11 @@ def remove(names: tuple[str, ...], *, json_: bool, installation: Installation) -
 
 @click.command(name="refresh")
 @click.argument("names", nargs=-1)
-@bundles_option
 @json_option
 @store_options
 def refresh_(
     names: tuple[str, ...],
     *,
-    bundles: tuple[Path, ...],
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -328,21 +317,19 @@ def refresh_(
         user = caller()
         records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]
-        done = _refresh(wanted, store, bundles, site)
+        done = _refresh(wanted, store, site)
     if json_:
         click.echo(json.dumps({"refreshed": done}))
     else:
         click.echo(f"predicted again: {len(done)} workloads")
 
 
-def _refresh(
-    wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
-) -> list[str]:
+def _refresh(wanted: list[Workload], store: Store, site: Site | None) -> list[str]:
     names = [each.name for each in wanted]
     refresh(
         store,
         names,
-        forecaster=forecaster_for(site, bundles),
+        forecaster=forecaster_for(site),
         platforms=platforms_for(site),
         reference=reference_of(site),
     )

@@ -67,13 +67,11 @@ def collect(folder: Path, *, believe: tuple[str, ...], site_file: Path, json_: b
 
 @click.command()
 @click.argument("name")
-@click.option("--as", "alias", help="The name for all users. Default: the same.")
 @json_option
 @store_options
 def share(
     name: str,
     *,
-    alias: str | None,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -84,17 +82,17 @@ def share(
     \b
     Example:
       berth workload share stream
-      berth workload share alice/stream --as stream-3.1
+      berth workload share alice/stream
     """
     users = installation.users_socket()
     if users is not None:
-        shared = RemoteStore(users).share(name, alias)
+        shared = RemoteStore(users).share(name)
     else:
-        shared = alias or name.rpartition("/")[2]
+        shared = name.rpartition("/")[2]
         store = installation.store(create=False)
         record = stored_for(store, name, caller())
         copy = dataclasses.replace(workload_in(store, record), name=shared)
-        store_workload(copy, store, (), installation.site(), replace=True)
+        store_workload(copy, store, installation.site(), replace=True)
     text = (
         f"{name}: an admin is asked to share it (berth workload share USER/{name})"
         if shared is None
@@ -106,7 +104,6 @@ def share(
 def store_workload(
     workload: Workload,
     store: Store,
-    bundles: tuple[Path, ...],
     site: Site | None,
     *,
     replace: bool,
@@ -116,7 +113,7 @@ def store_workload(
     return add_workload(
         store,
         workload,
-        forecaster=forecaster_for(site, bundles),
+        forecaster=forecaster_for(site),
         platforms=platforms_for(site),
         owner=owner_in(workload.name) or caller(),
         reference=reference_of(site),

@@ -48,7 +48,6 @@ def test_measured_once_then_known(written: Path, capsys: pytest.CaptureFixture[s
         (["{}", "--precision", "fp12"], "none of fp32"),
         (["{}", "--batch", "0"], "whole numbers"),
         (["{}", "--platform", "a b"], "--platform"),
-        (["{}", "--memory-limit", "lots"], "memory size"),
         (["{}", "--sm-percentage", "200"], "between 1 and 100"),
         (["{}", "--plan", "plan.toml"], "no MODEL beside it"),
         (["--plan", "{}"], "not"),

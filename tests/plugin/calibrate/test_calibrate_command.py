@@ -166,7 +166,7 @@ def test_nothing_is_submitted_to_a_partition_whose_jobs_are_shorter(
     assert {job.queue for job in scheduler.jobs.values()} == {"fast"}
     assert calibrate(scheduler, "--time-limit", "15m").exit_code == 0
     assert {job.queue for job in scheduler.jobs.values()} == {"fast", "slow"}
-    lifted = calibrate(FakeScheduler(usual, cluster=cluster), "--qos", "long", "--again").output
+    lifted = calibrate(FakeScheduler(usual, cluster=cluster), "--qos", "long").output
     assert "at most" not in lifted.partition(ROME)[2].partition("\n")[0], "a QOS may lift limits"
 
 
@@ -189,9 +189,6 @@ def test_a_second_call_measures_nothing_twice(calibrate: Callable[..., Result]) 
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert scheduler.submissions == 3
     assert "Nothing is left to measure" in second.output
-    again = calibrate(scheduler, "--again")
-    assert again.exit_code == 0
-    assert scheduler.submissions == 6
 
 
 def test_interrupted_it_goes_on_where_it_stopped(calibrate: Callable[..., Result]) -> None:

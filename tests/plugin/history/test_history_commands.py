@@ -190,22 +190,6 @@ def test_import_without_a_site_stores_and_advises(
     assert "6 outcomes deleted" in pruned
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ((), "nothing to import"),
-        (("--swf", "--slurm", "x"), "one of --slurm"),
-        (("absent.txt",), "does not exist"),
-    ],
-)
-def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
-    done = CliRunner().invoke(
-        berth, ["jobs", "history", "import", *words, "--store", f"{tmp_path}/s.db"]
-    )
-    assert done.exception is not None
-    assert why in getattr(done.exception, "message", done.output)
-
-
 def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
     jobs = [
         Run("lab", str(n), "alice", "completed", n, n + 1.0, n + 2.0, 1.0, 4) for n in range(2_500)

@@ -323,9 +323,8 @@ def test_gpus_that_another_apply_has_just_cut_are_read_again(cli: Cli, fleet: Fa
 
 @pytest.mark.parametrize(
     "words",
-    [("apply",), ("apply", "x.json", "--resume"), ("apply", "x", "--yes", "--dry-run"),
-     ("apply", "--resume", "--dry-run")],
-)  # fmt: skip
+    [("apply",), ("apply", "x.json", "--resume"), ("apply", "--resume", "--undo")],
+)
 def test_wrong_usage_is_said(cli: Cli, words: tuple[str, ...]) -> None:
     done = cli(*words)
     assert done.returncode == 2

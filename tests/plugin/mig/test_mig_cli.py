@@ -56,7 +56,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_show_lists_the_models_and_explains_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "A100-40GB" in berth(capsys, "show")
-    one = berth(capsys, "show", "--gpu", "a100-sxm4-40gb", "--layouts")
+    one = berth(capsys, "show", "--gpu", "a100-sxm4-40gb")
     assert "723 layouts, 78 maximal" in one
     assert "3g.20gb@0 3g.20gb@4" in one
     profiles = json.loads(berth(capsys, "show", "--gpu", "A30", "--json"))["profiles"]
@@ -147,7 +147,6 @@ def test_bad_input_is_refused_in_a_sentence(
     plan = ("plan", "--fleet", "fleet.json", "--jobs", "jobs.json")
     assert "nearest: A100-40GB" in refused(capsys, "show", "--gpu", "A100-41GB")
     assert "exclude each other" in refused(capsys, "show", "--gpu", "A30", "--here")
-    assert "--layouts needs --gpu" in refused(capsys, "show", "--layouts")
     assert "is not a duration" in refused(capsys, *plan, "--horizon", "soon")
     assert "'speed' is not an objective" in refused(capsys, *plan, "--objective", "speed")
     assert "throughput on 3g.20gb is missing" in refused(capsys, *plan, "--objective", "throughput")

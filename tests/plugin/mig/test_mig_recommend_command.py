@@ -126,7 +126,6 @@ def test_a_wrong_file_is_a_sentence(
         (["--latency-limit-ms", "-5"], "latency"),
         (["--count", "2"], "--jobs"),
         (["--jobs", "j.json", "--runtime", "soon"], "--runtime"),
-        (["--bundle", "nowhere"], "nowhere"),
         (["--aim", "best"], "best"),
     ],
 )

@@ -208,8 +208,6 @@ def test_a_file_without_a_job_says_what_stands_there_instead(tmp_path: Path) -> 
     assert "it begins with 'hello'" in error.message
     assert error.hint is not None
     assert "sacct" in error.hint
-    error = failure(junk, "--cores", 4, "--format", "swf")
-    assert "2 lines could not be read, first line 1" in error.message
 
 
 def test_jobs_without_a_limit_and_empty_partitions_are_said(tmp_path: Path) -> None:
@@ -256,12 +254,3 @@ def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path:
     trace.write_text(line.format(user=10**17))
     message = failure(trace, "--cores", 4).message
     assert f"{10**17} is no number of a user" in message
-
-
-def test_a_line_for_each_replay_fits_a_terminal(trace: Path) -> None:
-    ways = [word for way in ("fcfs", "easy", "replanned") for word in ("--backfill", way)]
-    lines = run(trace, "--cores", 4, *ways, "--brief").output.splitlines()
-    header = next(n for n, line in enumerate(lines) if line.startswith("REPLAY"))
-    assert [line.split()[0] for line in lines[header + 1 :]] == ["fcfs", "easy", "replanned"]
-    assert max(map(len, lines[header:])) <= 80
-    assert "without --brief" in failure("--live", "--brief").message

@@ -211,11 +211,10 @@ def test_explain_shows_what_each_score_is_made_of(profile: str, site: str) -> No
     assert terms["gpu"][0] == {"name": "predicted time", "value": 2.0, "unit": "s"}
 
 
-def test_an_unknown_objective_or_scheduler_is_refused_with_the_nearest(profile: str) -> None:
+def test_an_unknown_objective_is_refused_with_the_nearest(profile: str) -> None:
     wrong = refusal(profile, "--policy", "cheepest")
     assert wrong.message == "there is no objective 'cheepest'"
     assert (wrong.hint or "").startswith("did you mean 'cheapest'?")
-    assert refusal(profile, "--scheduler", "flus").message == "there is no scheduler 'flus'"
 
 
 def test_by_hand_a_prior_comes_last_and_strictly_it_is_ruled_out(
@@ -345,11 +344,3 @@ def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"schema": "berth.profile/1", "name": 3}')
     assert "p.json" in refusal(str(path), "--demo").message
-
-
-def test_the_line_is_fluxs_where_the_scheduler_is(profile: str, tmp_path: Path) -> None:
-    words = ("--demo", "--scheduler", "flux", "--tasks", "8", "--no-state", "--", "./lu", "big one")
-    answer = json.loads(run(profile, "--json", *words).output)
-    assert answer["command"][:2] == ["flux", "submit"]
-    assert answer["command"][-2:] == ["./lu", "big one"]
-    assert "--setattr=user.berth.workload=lu" in answer["command"]

@@ -184,7 +184,7 @@ def test_bad_input_is_one_sentence(
     assert wrong in problem(tune(site, *words))
 
 
-@pytest.mark.parametrize("option", ["utc=maybe", "backfill=sjf", "format=lsf"])
+@pytest.mark.parametrize("option", ["utc=maybe", "backfill=sjf"])
 def test_a_value_of_an_option_that_is_not_known_is_refused(site: Path, option: str) -> None:
     assert f"--option {option} is not known" in problem(tune(site, "--option", option))
 

@@ -57,7 +57,8 @@ def test_no_user_can_connect_to_the_schedulers_socket(site: Harbour) -> None:
 @needs_root
 def test_one_in_the_group_is_not_answered_by_the_schedulers_socket(site: Harbour) -> None:
     """Where a site lets others at the file, the daemon still looks at the uid."""
-    daemon = site.start(arguments=["--socket-mode", "0666"])
+    daemon = site.start()
+    site.socket.chmod(0o666)
     done = run_as(MALLORY, ASK, str(site.socket), given=b'{"v":1,"op":"stats"}')
     assert done.stdout == b""
     assert daemon.stats()["connections"]["wrong-uid"] == 1

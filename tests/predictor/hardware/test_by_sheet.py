@@ -122,9 +122,10 @@ def test_a_platform_file_with_peaks_is_an_accelerator_without_the_catalogue() ->
 
 
 def test_a_platform_is_added_like_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    added = ["site", "platform", "add", "our-mi", "--like", "MI325X", "--platforms", str(tmp_path)]
+    monkeypatch.setenv(platforms.FOLDER_VARIABLE, str(tmp_path))
+    added = ["site", "platform", "add", "our-mi", "--like", "MI325X"]
     assert not main(added)
     ours = read_json(tmp_path / "our-mi.json", Platform)
     assert (ours.accelerator, ours.cores, ours.price_per_hour) == ("mi325x-256gb", 304, None)

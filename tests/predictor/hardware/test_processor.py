@@ -159,26 +159,29 @@ def test_benchmark_kernels_of_a_busy_machine_tell_nothing() -> None:
     ],
 )
 def test_an_added_platform_says_how_well_its_cores_are_known(
-    processor: str, words: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    processor: str, words: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     rome = platforms.shipped()["rome-7742"]
     node = rome.model_copy(update={"name": "node", "processor": processor})
     file, folder = tmp_path / "node.json", tmp_path / "platforms"
     file.write_text(to_json(node))
     folder.mkdir()
-    assert run("site", "platform", "add", str(file), "--platforms", str(folder)) == 0
+    monkeypatch.setenv(platforms.FOLDER_VARIABLE, str(folder))
+    assert run("site", "platform", "add", str(file)) == 0
     printed = capsys.readouterr().out
     assert (words in printed) if words else printed.endswith(" now\n")
 
 
 def test_a_score_without_a_source_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = json.loads(to_json(platforms.shipped()["rome-7742"]))
     document["signature"]["core_score"] = {"integer": 1.1, "floating_point": 1.2}
     file = tmp_path / "node.json"
     file.write_text(json.dumps(document))
-    assert run("site", "platform", "add", str(file), "--platforms", str(tmp_path)) == 2
+    monkeypatch.setenv(platforms.FOLDER_VARIABLE, str(tmp_path))
+    assert run("site", "platform", "add", str(file)) == 2
     assert "signature.core_score.source: is missing" in capsys.readouterr().err
 
 
