@@ -18,7 +18,7 @@ from berth.pilot.instruction_sets import Has, described, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
 from berth.policies.bounds import present_limit_s
 from berth.policies.codes import Code
-from berth.policies.settings import PolicySettings, UntypedGpus
+from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
@@ -156,12 +156,6 @@ def own_gres(case: Prospect) -> Exclusion | None:
         return None
     if not candidate.is_gpu or not gres_matches(request.gres, candidate.gres):
         return Exclusion(Code.OTHER_GRES, f"you asked for {request.gres}")
-    untyped = candidate.slice_of is not None and names_no_type(request.gres)
-    if untyped and candidate.gres != "gpu" and case.settings.untyped_gpus is UntypedGpus.LEAVE:
-        return Exclusion(
-            Code.UNTYPED_GPU,
-            f"{request.gres} names no type, and this site leaves it to you to name a slice",
-        )
     return None
 
 

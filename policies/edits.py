@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from berth.policies.bounds import limits_there_s, present_limit_s
 from berth.policies.constraints import names_no_type
-from berth.policies.settings import PolicySettings, UntypedGpus
+from berth.policies.settings import PolicySettings
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
@@ -39,7 +39,7 @@ def edit_of(
         gres = f"{candidate.gres}:{-(-held.gpus // held.nodes)}"
         is_typed_slice = candidate.slice_of is not None and ":" in candidate.gres
         names_none = request.gres is not None and names_no_type(request.gres)
-        adds_type = is_typed_slice and names_none and settings.untyped_gpus is UntypedGpus.TYPE
+        adds_type = is_typed_slice and names_none
         only_such = state is not None and state.gpu_types == (candidate.gres,)
         moves = request.queue != candidate.queue
         if adds_type and moves and only_such and forecast.kind == "history":

@@ -30,7 +30,7 @@ from berth.policies.constraints import (
 from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.resources import translate, with_memory
-from berth.policies.settings import PolicySettings, UntypedGpus
+from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
 
@@ -100,9 +100,7 @@ def fit_on(
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
         return held
-    excluded = _any_gpu(request, place, held, state, settings) or _asks_for_more_time(
-        request, place
-    )
+    excluded = _any_gpu(request, place, held, state) or _asks_for_more_time(request, place)
     if excluded is None and forecast is not None:
         memory = None if known is None else known.memory
         case = Prospect(request, place, settings, forecast, held, None, None, memory)
@@ -192,14 +190,10 @@ def _names_no_type(request: Request) -> bool:
 
 
 def _any_gpu(
-    request: Request,
-    place: Candidate,
-    held: Resources,
-    state: CandidateState | None,
-    settings: PolicySettings,
+    request: Request, place: Candidate, held: Resources, state: CandidateState | None
 ) -> Exclusion | None:
-    """Exclude MIG slices for a job that names no type of GPU, unless it needs one GPU, the site
-    does not leave the choice to users, and every GPU in the queue is such a slice."""
+    """Exclude MIG slices for a job that names no type of GPU, unless it needs one GPU and
+    every GPU in the queue is such a slice."""
     if place.slice_of is None or not _names_no_type(request):
         return None
     if held.gpus > 1:
@@ -207,7 +201,7 @@ def _any_gpu(
             Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
         )
     types = () if state is None else state.gpu_types
-    if settings.untyped_gpus is UntypedGpus.TYPE and types == (place.gres or "gpu",):
+    if types == (place.gres or "gpu",):
         return None
     return Exclusion(
         Code.UNTYPED_GPU, "the job names no type of GPU and might get a slice of any size here"

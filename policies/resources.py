@@ -183,10 +183,6 @@ def with_memory(
     None: unknown.
     """
     asked = request.resources.memory_bytes_per_node
-    is_measured = predicted is not None and predicted.low > 0  # else only a maximum is known
-    if not candidate.translation.keep_memory and not candidate.is_gpu and is_measured:
-        assert predicted is not None  # noqa: S101 - it is measured
-        return replace(held, memory_bytes_per_node=_in_mib(predicted.high / held.nodes))
     before = held_where_it_was(request)
     if before is None:
         return held

@@ -30,15 +30,6 @@ class SliceAim(StrEnum):
     """All suitable slices: the objective decides."""
 
 
-class UntypedGpus(StrEnum):
-    """How Berth treats ``--gres=gpu:1``, which names no GPU type, on nodes with MIG slices."""
-
-    TYPE = "type"
-    """Berth adds the type of the slice that it chooses."""
-    LEAVE = "leave"
-    """The request stays as written, and Berth sends no such job to slices."""
-
-
 class Control(StrEnum):
     """What the jobs get with which changed jobs are compared."""
 
@@ -148,11 +139,6 @@ class PolicyTable(Document):
         description="which MIG slice of a GPU model the objective may choose: the "
         "`smallest` that will do, `throughput` (most predicted work for its "
         "part of the GPU), or `objective`: any",
-    )
-    untyped_gpus: UntypedGpus = Field(
-        UntypedGpus.TYPE,
-        description="jobs with `--gres=gpu:1` on nodes with MIG slices: `type` (Berth names "
-        "the slice that it chooses) or `leave` (Berth sends none there)",
     )
     deadline_limits: Positive | None = Field(
         None,

@@ -362,11 +362,6 @@ class Translation(Document):
     )
     max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
     max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
-    keep_memory: bool = Field(
-        True,
-        description="keep the memory in all that was asked; false: ask for the predicted upper "
-        "bound (CPU candidates)",
-    )
 
 
 @dataclass(frozen=True, slots=True)

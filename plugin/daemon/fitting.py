@@ -19,7 +19,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.history.advice import WORTH_SAYING
-from berth.plugin.history.matching import known_name, workload_key
+from berth.plugin.history.matching import workload_key
 from berth.plugin.site.document import RightSizing, SlicesFromUse
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
@@ -44,8 +44,6 @@ class Watch(NamedTuple):
     now_s: float
     enforce: bool
     """Whether memory requests may be changed at all."""
-    program: str = ""
-    """The job's program, where it is recognised."""
     shared_anew: bool = False
     """Whether the job moves to a place where its memory per node is a different number."""
 
@@ -59,41 +57,14 @@ class SmallerRequest(NamedTuple):
     key: str
 
 
-def wants(settings: RightSizing, job: SubmittedJob, request: Request, program: str = "") -> bool:
-    """Return whether the user, account, workload or comment allows a smaller memory request for
-    this job."""
-    return _says(job.comment, _WISH) or _is_listed(settings, job, request, program)
-
-
-def wants_slices(
-    settings: SlicesFromUse, job: SubmittedJob, request: Request, program: Callable[[], str]
-) -> bool:
-    """Return whether the site, user, account, workload or comment allows MIG slices for this job by
-    what its past runs used.
-
-    ``program``: returns the job's program, where it is recognised; called only where programs are
-    listed.
-    """
-    return (
-        settings.everybody
-        or _says(job.comment, _SLICE_WISH)
-        or _is_listed(settings, job, request, program() if settings.programs else "")
-    )
+def wants_slices(settings: SlicesFromUse, job: SubmittedJob) -> bool:
+    """Return whether the site, user or comment allows MIG slices for this job by what its past runs
+    used."""
+    return settings.everybody or job.user in settings.users or _says(job.comment, _SLICE_WISH)
 
 
 def _says(comment: str | None, wish: re.Pattern[str]) -> bool:
     return comment is not None and "berth-" in comment and wish.search(comment) is not None
-
-
-def _is_listed(
-    settings: RightSizing | SlicesFromUse, job: SubmittedJob, request: Request, program: str
-) -> bool:
-    return (
-        job.user in settings.users
-        or request.account in settings.accounts
-        or request.workload in settings.programs
-        or known_name(job.name or "", program) in settings.programs
-    )
 
 
 def need_of(
@@ -121,7 +92,8 @@ def fit(
         f"It asks {format_bytes(asked_bytes)} a node, needed at most "
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
-    if not watch.enforce or not wants(settings, job, request, watch.program):
+    wanted = job.user in settings.users or _says(job.comment, _WISH)
+    if not (watch.enforce and wanted):
         return SmallerRequest(sentence, None, "") if settings.advise else None
     problem = why_not(job, request, need, watch)
     if problem is not None:

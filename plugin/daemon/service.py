@@ -241,9 +241,7 @@ class Service:
         request = with_shape(request, job, site, follows=follows)
         by_use = ""
         if forecast is not None and forecast.kind == "history":
-            allowed = wants_slices(
-                site.slices_from_use, job, request, lambda: question.past.described.program
-            )
+            allowed = wants_slices(site.slices_from_use, job)
             by_use = slice_key(request.user, name) if allowed and name else ""
             if by_use and failed_in_slice(question.snapshot.guard, by_use, now_s):
                 allowed, by_use = False, ""
@@ -277,10 +275,7 @@ class Service:
         nodes = max(1, request.resources.nodes)
         shared_anew = not MEMORY_EDITS.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
         enforced = mode is Mode.ENFORCE
-        watch = Watch(
-            question.snapshot.guard, self._clock.time(), enforced,
-            question.past.described.program, shared_anew,
-        )  # fmt: skip
+        watch = Watch(question.snapshot.guard, self._clock.time(), enforced, shared_anew)
         verdict.memory = memory = fit(
             question.ask.job, request, need, question.site.right_sizing, watch
         )

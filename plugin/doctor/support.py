@@ -265,10 +265,10 @@ def _names(site: Site, stored: _OpenedStore, gathered: Mapping[str, object]) -> 
     scheduler's queues and the log."""
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
     accounts: set[str] = set()
-    coverage, sizing = site.coverage, site.right_sizing
-    users |= {*site.daemon.admins, *sizing.users}
+    coverage = site.coverage
+    users |= {*site.daemon.admins, *site.right_sizing.users}
     users |= {*coverage.users.include, *coverage.users.exclude}
-    accounts |= {*coverage.accounts.include, *coverage.accounts.exclude, *sizing.accounts}
+    accounts |= {*coverage.accounts.include, *coverage.accounts.exclude}
     for candidate in site.candidates:
         users |= candidate.allowed_users or frozenset()
         accounts |= candidate.allowed_accounts or frozenset()

@@ -16,8 +16,6 @@ FILTER_PATH = Path(__file__).with_name("frobnicator.py")
 MIG_SLICES_PATH = Path(__file__).with_name("mig_slices.lua")
 """The plugin of Flux's job shell that gives tasks their MIG slices by UUID."""
 
-_FIRST_PAUSE_S = 1.0
-
 
 def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
     """Return Flux configuration (TOML) that loads the filter before Flux's own plugins, and its
@@ -31,9 +29,6 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
         "socket": str(daemon.socket),
         "kill_switch": str(daemon.kill_switch),
         "deadline_ms": daemon.deadline_ms,
-        "breaker_failures": daemon.breaker_failures,
-        "breaker_first_pause_s": min(_FIRST_PAUSE_S, daemon.breaker_open_s),
-        "breaker_longest_pause_s": daemon.breaker_open_s,
     }
     if site.auto_queue is not None:
         settings["auto_queue"] = site.auto_queue

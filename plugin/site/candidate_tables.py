@@ -73,9 +73,6 @@ class SlicesTable(Document):
         pattern=r"^[A-Za-z0-9_.{}-]+$",
         description="name of a slice's type in Slurm, as `type_pattern` in `/etc/berth/mig.toml`",
     )
-    gpu: Text | None = Field(
-        None, description="GPU model of `berth mig show`, where the platform's name is none"
-    )
 
     @field_validator("type_pattern")
     @classmethod

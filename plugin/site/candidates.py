@@ -15,7 +15,7 @@ from pathlib import Path
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.site.candidate_tables import CandidateTable, SlicesTable
-from berth.plugin.site.document import EnergyTable, SiteDocument
+from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.energy import powers
 from berth.plugin.site.schedulers import SchedulerTraits
 from berth.policies.values import Candidate
@@ -63,7 +63,7 @@ def candidates_of(
                     key=f"{key}.partition",
                 )
             targets[target] = table.name
-            result.append(_candidate(table, platforms, key, path, document.energy))
+            result.append(_candidate(table, platforms, key, path))
     return tuple(result)
 
 
@@ -89,7 +89,7 @@ def expanded(
     try:
         if whole.kind is not PlatformKind.GPU:
             raise UsageError(f"{whole.name} is not a whole GPU")
-        geometry = (None if asked.gpu else geometry_of(whole)) or lookup(asked.gpu or whole.name)
+        geometry = geometry_of(whole) or lookup(whole.name)
         names = asked.profiles or tuple(p.name for p in geometry.profiles if p.is_plain)
         profiles = [geometry.profile(name) for name in names]
     except UsageError as error:
@@ -160,7 +160,6 @@ def _candidate(
     platforms: Mapping[str, Platform],
     key: str,
     path: Path,
-    energy: EnergyTable,
 ) -> Candidate:
     platform = platforms[table.platform]
     sliced = platform.kind is PlatformKind.MIG
@@ -200,7 +199,7 @@ def _candidate(
         max_time_s=table.max_time,
         default_time_s=table.default_time,
         **_prices(table, platform, cores),
-        **powers(table, platform, cores, energy),
+        **powers(table, platform, cores),
         targets=tuple(t.value for t in table.targets or platform.targets),
         architecture=table.architecture or platform.architecture,
         instruction_sets=platform.instruction_sets

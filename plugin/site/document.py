@@ -78,15 +78,8 @@ class SiteTable(Document):
 
 
 class EnergyTable(Document):
-    """`[energy]`: the power that jobs draw, and the emissions of the site's electricity."""
+    """`[energy]`: the emissions of the site's electricity."""
 
-    utilisation: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="where power is known by a data sheet alone: the part of the difference "
-        "between idle and full power that a job uses",
-    )
     carbon_g_per_kwh: NonNegative | None = Field(
         None,
         description="carbon intensity of the site's electricity, grams of CO2 equivalent: "
@@ -112,9 +105,6 @@ class DaemonSettings(Document):
         "approved",
         description="a user's workload serves all users (`--share`) once an admin approves it, or "
         "at once (`open`)",
-    )
-    workloads_per_user: int = Field(
-        200, ge=1, le=100_000, description="most workloads that one user may have in the store"
     )
     store: Text = Field(
         "sqlite:////var/lib/berth/berth.db",
@@ -142,10 +132,6 @@ class DaemonSettings(Document):
     outcomes_refresh_s: NonNegative = Field(
         60.0, description="seconds between two readings of what became of jobs; 0: never"
     )
-    breaker_failures: int = Field(
-        3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
-    )
-    breaker_open_s: Positive = Field(30.0, description="seconds for which it then does not ask")
 
     @property
     def open_sharing(self) -> bool:
@@ -179,10 +165,6 @@ class LearningTable(Document):
     )
 
 
-_BY_ACCOUNT = "likewise, by account"
-_BY_PROGRAM = "likewise, by name of the workload or of the job (digits as `#`)"
-
-
 class RightSizing(Document):
     """`[right_sizing]`: handling of memory requests far above what past jobs needed."""
 
@@ -192,8 +174,6 @@ class RightSizing(Document):
         description="whose batch jobs get a smaller request (any job with "
         "`--comment=berth-memory:fit` does)",
     )
-    accounts: Names = Field((), description=_BY_ACCOUNT)
-    programs: Names = Field((), description=_BY_PROGRAM)
 
 
 class SlicesFromUse(Document):
@@ -205,8 +185,6 @@ class SlicesFromUse(Document):
         description="whose jobs get the smallest slice that will do by what their past jobs used "
         "(any job with `--comment=berth-slice:fit` does)",
     )
-    accounts: Names = Field((), description=_BY_ACCOUNT)
-    programs: Names = Field((), description=_BY_PROGRAM)
 
 
 _Expression = Annotated[str, Field(min_length=1, max_length=500)]

@@ -26,8 +26,6 @@ that slurmctld does not pass to its Lua plugin.
 _CONFIG_PATH = "/etc/berth/filter.conf"
 """The filter's configuration file, unless BERTH_FILTER_CONFIG names another file."""
 
-_FIRST_PAUSE_S = 1.0
-
 
 def filter_config(site: Site) -> str:
     """Return the text of ``filter.conf``: ``key = value`` lines that slurmctld's filter rereads
@@ -40,9 +38,6 @@ def filter_config(site: Site) -> str:
         "socket": daemon.socket,
         "kill_switch": daemon.kill_switch,
         "deadline_ms": daemon.deadline_ms,
-        "breaker_failures": daemon.breaker_failures,
-        "breaker_first_pause_s": min(_FIRST_PAUSE_S, daemon.breaker_open_s),
-        "breaker_longest_pause_s": daemon.breaker_open_s,
         "messages": site.show,
     }
     if site.auto_queue is not None:

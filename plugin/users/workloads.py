@@ -28,6 +28,8 @@ from berth.predictor.core.workload import Workload, parse_workload
 
 WAIT_S = 60.0
 """Seconds to wait for other users' forecasts; only one is made at a time."""
+MOST_WORKLOADS = 200
+"""Maximum number of workloads that one user may have in the store."""
 SCRIPTS_PER_USER = 1_000
 
 
@@ -78,9 +80,9 @@ class UserWorkloads:
             parsed = parse_workload(text, source="the workload")
             workload = dataclasses.replace(parsed, name=own_name(peer.name, name or parsed.name))
             exists = self.store.workload(workload.name) is not None
-            if not exists and self.store.count_of(peer.name) >= site.daemon.workloads_per_user:
+            if not exists and self.store.count_of(peer.name) >= MOST_WORKLOADS:
                 raise UsageError(
-                    f"you have {site.daemon.workloads_per_user} workloads already",
+                    f"you have {MOST_WORKLOADS} workloads already",
                     hint="remove some: berth workload remove NAME",
                 )
             forecast = self._stored(workload, peer.name, site, replace=replace)

@@ -53,7 +53,6 @@ def test_power_is_the_candidates_else_the_platforms(tmp_path: Path) -> None:
     assert (gpu.power_per_gpu_w, gpu.power_per_core_w) == (h100.power_w, None)
     text = """
 [energy]
-utilisation = 0.5
 carbon_g_per_kwh = 380
 [[platforms]]
 name = "h100-80gb"
@@ -61,7 +60,7 @@ power_w = 600
 idle_power_w = 100
 """
     cpu, gpu = load_site(write(tmp_path, text)).candidates
-    assert gpu.power_per_gpu_w == pytest.approx(100 + 500 * 0.5)
+    assert gpu.power_per_gpu_w == pytest.approx(600)
     own = PLACES + "power_per_gpu_w = 450\npower_per_core_w = 3\n"
     path = tmp_path / "own.toml"
     path.write_text(SCHEMA + text + own)
@@ -72,7 +71,6 @@ idle_power_w = 100
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("[energy]\nutilisation = 2\n", "energy.utilisation"),
         ("[energy]\ncarbon_per_kwh = 2\n", "carbon_g_per_kwh"),
         ('[policy]\nobjective = "deadlines"\n', "did you mean 'deadline'"),
         ("[policy]\ndeadline_limits = 0\n", "policy.deadline_limits"),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request
 
 from berth.policies.limits import Denied, Limit, Rights, Scope
-from berth.policies.settings import Control, PolicySettings, SliceAim, UntypedGpus, Weights
+from berth.policies.settings import Control, PolicySettings, SliceAim, Weights
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -96,7 +96,6 @@ class _Draw:
                 tasks_per_gpu=self.seldom(4, None),
                 max_nodes=self.seldom(2, None),
                 max_cores=self.seldom(self.of((4, 16)), None),
-                keep_memory=self.often() and self._random.random() < 0.8,
                 keep_tasks=self.of((None, True, False)),
             ),
         }
@@ -193,7 +192,6 @@ class _Draw:
             control=Control.WRITTEN if (share := self.seldom(0.1, 0.0, 0.3)) else Control.NONE,
             control_share=share or 0.05,
             slices=self.of(tuple(SliceAim)),
-            untyped_gpus=self.of(tuple(UntypedGpus)),
         )
 
     def state(self, place: Candidate) -> CandidateState:

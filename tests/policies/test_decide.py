@@ -427,12 +427,6 @@ def test_waiting_counts_only_where_the_site_says_so() -> None:
     assert chosen(1.0) == "cpu"
 
 
-def test_predicted_memory_is_asked_where_the_site_says_so() -> None:
-    place = cpu(translation=Translation(keep_memory=False))
-    edit = run(request(memory_bytes_per_node=100 * GIB), candidates=(place,)).edit
-    assert edit.resources.memory_bytes_per_node == pytest.approx(2.4 * GIB, rel=1e-3)
-
-
 def test_ties_go_to_the_cheaper_then_by_name() -> None:
     a, b = cpu("a", platform="cpu"), cpu("b", platform="cpu")
     assert run(candidates=(b, a)).chosen == "a"

@@ -24,7 +24,7 @@ from policy_builders import (
 
 from berth.policies.codes import Ground
 from berth.policies.limits import Limit, Scope
-from berth.policies.settings import FitSettings, PolicySettings, UntypedGpus
+from berth.policies.settings import FitSettings, PolicySettings
 from berth.policies.values import Candidate, Decision, DefaultMemory, Demands, QueueBounds, Request
 from berth.predictor.core.prediction import Basis
 
@@ -118,25 +118,23 @@ def test_a_queue_with_two_kinds_is_as_fast_as_its_slower_kind_and_gets_no_constr
 
 
 @pytest.mark.parametrize(
-    ("types", "gpus", "untyped_gpus", "expected"),
+    ("types", "gpus", "expected"),
     [
-        (("gpu:1g.5gb",), 1, UntypedGpus.TYPE, "mig"),
-        (("gpu:1g.5gb", "gpu:3g.20gb"), 1, UntypedGpus.TYPE, None),
-        (("gpu:1g.5gb", "gpu:off1"), 1, UntypedGpus.TYPE, None),
-        ((), 1, UntypedGpus.TYPE, None),
-        (("gpu:1g.5gb",), 2, UntypedGpus.TYPE, None),
-        (("gpu:1g.5gb",), 1, UntypedGpus.LEAVE, None),
+        (("gpu:1g.5gb",), 1, "mig"),
+        (("gpu:1g.5gb", "gpu:3g.20gb"), 1, None),
+        (("gpu:1g.5gb", "gpu:off1"), 1, None),
+        ((), 1, None),
+        (("gpu:1g.5gb",), 2, None),
     ],
 )
 def test_a_job_for_any_gpu_gets_a_slice_only_where_all_gpus_are_such_slices(
-    types: tuple[str, ...], gpus: int, untyped_gpus: UntypedGpus, expected: str | None
+    types: tuple[str, ...], gpus: int, expected: str | None
 ) -> None:
-    settings = FIT.model_copy(update={"untyped_gpus": untyped_gpus})
     here = states(SLICE, gpu_types=types)
     asked = unknown(gres=f"gpu:{gpus}", gpus=gpus)
-    assert queues(asked, SLICE, now=here, settings=settings) == expected
+    assert queues(asked, SLICE, now=here) == expected
     with_gpu = here | states(GPU)
-    assert queues(asked, SLICE, GPU, now=with_gpu, settings=settings) == "gpu"
+    assert queues(asked, SLICE, GPU, now=with_gpu) == "gpu"
 
 
 def test_cores_of_gpu_nodes_are_the_last_resort() -> None:

@@ -41,7 +41,6 @@ def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
             tasks_per_gpu=draw(st.none() | st.integers(1, 64)),
             max_nodes=draw(st.none() | st.integers(1, 4)),
             max_cores=draw(st.none() | st.integers(1, 64)),
-            keep_memory=draw(st.booleans()),
             keep_tasks=draw(st.booleans()),
         )
         build = gpu if is_gpu else cpu

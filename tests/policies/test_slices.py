@@ -22,7 +22,7 @@ from policy_builders import (
 )
 
 from berth.policies.constraints import names_no_type
-from berth.policies.settings import PolicySettings, SliceAim, UntypedGpus
+from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Candidate, Decision
 from berth.predictor.core.prediction import Basis
 
@@ -162,14 +162,6 @@ def test_a_named_type_is_kept() -> None:
     assert decision.chosen == LARGE.name
     assert not decision.edit.adds_type
     assert decision.edit.gres is None
-
-
-def test_a_site_may_leave_untyped_gpus_alone() -> None:
-    leave = PolicySettings(untyped_gpus=UntypedGpus.LEAVE)
-    decision = choose(*SLICES, settings=leave, gpus=1, gres="gpu:1")
-    assert (decision.chosen, decision.code) == (None, "untyped-gpu")
-    assert choose(*SLICES, settings=leave, gpus=1, gres="gpu:1g.5gb:1").chosen == SMALL.name
-    assert choose(*SLICES, settings=leave).chosen == SMALL.name, "no GPU was asked for"
 
 
 def test_types_of_whole_gpus_are_not_added() -> None:

@@ -33,9 +33,7 @@ def test_the_filter_is_where_the_command_says() -> None:
 
 
 def test_the_configuration_repeats_the_site_file(tmp_path: Path) -> None:
-    path = site_with(
-        tmp_path, 'socket = "/x/s.sock"\ndeadline_ms = 20\nbreaker_failures = 5\nbreaker_open_s = 9'
-    )
+    path = site_with(tmp_path, 'socket = "/x/s.sock"\ndeadline_ms = 20')
     text = CliRunner().invoke(slurm, ["filter-config", "--site", str(path)]).output
     values = dict(line.split(" = ") for line in text.splitlines() if not line.startswith("#"))
     assert values == {
@@ -43,9 +41,6 @@ def test_the_configuration_repeats_the_site_file(tmp_path: Path) -> None:
         "kill_switch": "/etc/berth/off",
         "auto_partition": "best",
         "deadline_ms": "20",
-        "breaker_failures": "5",
-        "breaker_first_pause_s": "1",
-        "breaker_longest_pause_s": "9",
         "messages": "changed",
     }
 

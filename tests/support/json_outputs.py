@@ -204,7 +204,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "workload-remove": Case(("workload", "remove", "gone", *here), stand_ins.to_remove),
         "workload-share": Case(("workload", "share", "triad", *here)),
         "workload-show": Case(
-            ("workload", "show", "triad", *here), also=(("workload", "show", "shared", *here),)
+            ("workload", "show", "triad", *here), also=(("workload", "show", "triad", *here),)
         ),
     }  # fmt: skip
 

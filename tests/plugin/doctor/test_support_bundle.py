@@ -73,7 +73,7 @@ PEOPLE = {
     "timotheus": "has memory requests made smaller", "svenja": "stands in the log only",
     "quentin": "had a job that ended",
 }  # fmt: skip
-ACCOUNTS = ("physics-1", "chem-lab", "bio-lab", "geo-lab", "hist-lab")
+ACCOUNTS = ("physics-1", "chem-lab", "geo-lab", "hist-lab")
 
 
 def a_site_with_names_everywhere(site: Harbour) -> None:
@@ -93,7 +93,6 @@ def a_site_with_names_everywhere(site: Harbour) -> None:
     text = text.replace("[coverage]", """\
 [right_sizing]
 users = ["timotheus"]
-accounts = ["bio-lab"]
 [coverage.users]
 include = ["walther"]
 exclude = ["vincenz"]

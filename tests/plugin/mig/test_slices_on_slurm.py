@@ -39,7 +39,6 @@ mode = "enforce"
 name = "test"
 auto_partition = "auto"
 [policy]
-untyped_gpus = "{untyped}"
 allow_prior = true
 [daemon]
 socket = "{root}/run/berth.sock"
@@ -116,10 +115,10 @@ class SliceDaemon(RealDaemon):
             )
         store.close()
 
-    def site(self, untyped: str = "type", *, refresh_s: float = 1) -> None:
+    def site(self, *, refresh_s: float = 1) -> None:
         """Write the site file."""
-        text = SITE.format(root=self.cluster.root, untyped=untyped, refresh_s=refresh_s)
-        self.changed = (untyped, refresh_s) != ("type", 1)
+        text = SITE.format(root=self.cluster.root, refresh_s=refresh_s)
+        self.changed = refresh_s != 1
         self.reloads = self.cluster.log("berth").count(RELOADED) if self.pid else 0
         self.site_file.write_text(text)
 
@@ -250,16 +249,6 @@ def test_who_names_neither_type_nor_profile_is_told_and_left_alone(daemon: Slice
     assert "off1" not in job.message
     typed = slurm.sbatch("-p", "mig", "--gres=gpu:2g.10gb:1", "--hold")
     assert typed.message == ""
-
-
-@pytest.mark.slow
-def test_a_site_may_leave_it_to_its_users(daemon: SliceDaemon) -> None:
-    slurm = daemon.cluster
-    daemon.site("leave")
-    daemon.follows()
-    own = slurm.sbatch("-p", "mig", "--gres=gpu:1", "--comment=berth:small", "--hold")
-    assert gres_of(slurm, own.id) == "gpu:1"
-    assert "names no type" in own.message
 
 
 def test_after_a_cut_no_slice_is_asked_for_that_is_gone(node: Node, daemon: SliceDaemon) -> None:

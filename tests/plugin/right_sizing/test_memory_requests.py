@@ -106,8 +106,6 @@ def test_advice_changes_nothing_and_a_site_may_want_silence() -> None:
     ("settings", "comment"),
     [
         (ALICE, None),
-        (RightSizing(accounts=("phys",)), None),
-        (RightSizing(programs=("align_#.sh",)), None),
         (RightSizing(), "a note, berth-memory:fit"),
     ],
 )
