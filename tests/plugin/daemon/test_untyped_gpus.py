@@ -34,10 +34,10 @@ TYPES = ("gpu:1g.5gb", "gpu:2g.10gb", "gpu:off1", "gpu:off2")
 JOB = {"user": "alice", "uid": 1000, "kind": "batch", "gres": "gres:gpu:1", "tasks": 1}
 
 
-def site_with_slices(mode: str = "enforce", untyped: str = "type") -> Site:
+def site_with_slices(mode: str = "enforce") -> Site:
     text = SITE.format(mode=mode, store="unused.db", user="root", daemon="", coverage="")
     path = Path("/nonexistent/berth.toml")
-    text = f'{text}{SLICES}\n[policy]\nuntyped_gpus = "{untyped}"\n[messages]\nshow = "all"\n'
+    text = f'{text}{SLICES}\n[messages]\nshow = "all"\n'
     return build_site(validate(tomllib.loads(text), SiteDocument, source=path), path)
 
 
@@ -103,7 +103,6 @@ def test_without_padding_nothing_is_said_to_be_switched_off() -> None:
     ("site", "job"),
     [
         ({"mode": "shadow"}, {"comment": None}),
-        ({"untyped": "leave"}, {}),
         ({}, {"pinned": ["nodelist"]}),  # nothing is decided for such a job
         ({}, {"scheduler_since_s": 4_000_000_000}),  # the slices were read before
     ],
@@ -113,9 +112,6 @@ def test_a_job_that_keeps_its_untyped_gpu(site: dict[str, str], job: dict[str, A
     reply = decide(service, **{"queue": "mig", "comment": "berth:net"} | job)
     assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
     assert ("message" in reply) == (site.get("mode") != "shadow")
-    if "untyped" in site:
-        chosen = decide(service, queue="auto", comment="berth:net").get("edits", {}).get("queue")
-        assert chosen != "mig"
 
 
 def test_asking_berth_to_choose_gives_partition_and_type_at_once() -> None:

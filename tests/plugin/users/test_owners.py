@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from berth.pilot.run import Run
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.users.collecting import LEFTOVER_S, collect
-from berth.plugin.users.workloads import UserWorkloads
+from berth.plugin.users.workloads import MOST_WORKLOADS, UserWorkloads
 
 pytestmark = needs_root
 
@@ -60,7 +61,7 @@ class Users:
 
 @pytest.fixture
 def users(site: Harbour) -> Users:
-    site.write_site(daemon=f'admins = ["{name(BOB)}"]\nworkloads_per_user = 3')
+    site.write_site(daemon=f'admins = ["{name(BOB)}"]')
     store = site.store()
     store.decisions.add([DECISION])
     site.serve_users()
@@ -175,8 +176,12 @@ def test_the_page_of_each_user_shows_their_own_jobs_and_workloads(users: Users) 
 
 
 def test_a_user_has_a_bounded_number_of_workloads(users: Users) -> None:
-    replies = [users.add(MALLORY, f"w{i}") for i in range(4)]
-    assert ["error" in reply for reply in replies] == [False, False, False, True]
+    store, full = users.site.store(), users.add(MALLORY, "w0")["name"]
+    record = store.workload(full)
+    assert record is not None
+    for number in range(1, MOST_WORKLOADS):
+        store.add(replace(record, name=f"{full[:-1]}{number}"))
+    assert "workloads already" in users.add(MALLORY, "another")["error"]
     assert "error" not in users.add(ALICE), "another user's room is left"
 
 
