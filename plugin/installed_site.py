@@ -61,25 +61,42 @@ class Installation:
         """Return the store's URL. Raises UsageError where none is known."""
         return store_url_of(self.site_of_store(), self.store_url)
 
-    def store(self, *, create: bool = True, busy_timeout_s: float | None = None) -> Store:
-        """Open the store's database directly, not through the users' socket.
+    def store(self, *, create: bool = True) -> Store:
+        """Open the store's database to write to it, not through the users' socket.
 
         ``create``: create the SQLite file where it does not exist, and upgrade an older schema;
-        False, for commands that only read, raises UsageError or StoreError instead.
-        ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
+        False raises UsageError or StoreError instead.
         """
         from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
-        from berth.plugin.store.database import BUSY_TIMEOUT_S, Database  # noqa: PLC0415
+
+        return Store.open(self.url() if create else self._url_of_existing(), create=create)
+
+    def reading(self, *, busy_timeout_s: float | None = None) -> Store:
+        """Open the store's database only to read it, not through the users' socket.
+
+        ``busy_timeout_s``: seconds to wait for a writer; None: the store's default. Raises
+        UsageError and StoreError.
+        """
+        from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+        from berth.plugin.store.database import BUSY_TIMEOUT_S  # noqa: PLC0415
+
+        timeout_s = busy_timeout_s or BUSY_TIMEOUT_S
+        return Store.reading(self._url_of_existing(), busy_timeout_s=timeout_s)
+
+    def _url_of_existing(self) -> str:
+        """Return the store's URL. Raises UsageError where it is that of a file that is not
+        there."""
+        from berth.plugin.store.database import Database  # noqa: PLC0415 - SQLAlchemy is slow
 
         url = self.url()
-        path = None if create else Database(url).path
+        path = Database(url).path
         if path is not None and not path.exists():
             raise UsageError(
                 f"the store {path} does not exist",
                 hint="check --store, BERTH_STORE, or daemon.store of the site file; the daemon "
                 "makes a new store, and so does: berth site store upgrade",
             )
-        return Store.open(url, create=create, busy_timeout_s=busy_timeout_s or BUSY_TIMEOUT_S)
+        return url
 
     def users_socket(self) -> Path | None:
         """Return the socket through which this user must use the store; None: open the store
@@ -97,16 +114,22 @@ class Installation:
             return None
         return None if os.geteuid() in (0, owner) else site.daemon.user_socket
 
-    def view(
-        self, *, create: bool = False, busy_timeout_s: float | None = None
-    ) -> Store | RemoteStore:
-        """Open the store directly or through the users' socket; ``create`` as for ``store``."""
-        path = self.users_socket()
-        if path is not None:
-            from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+    def view(self, *, busy_timeout_s: float | None = None) -> Store | RemoteStore:
+        """Open the store only to read it, directly or through the users' socket."""
+        return self._remote() or self.reading(busy_timeout_s=busy_timeout_s)
 
-            return RemoteStore(path)
-        return self.store(create=create, busy_timeout_s=busy_timeout_s)
+    def changed(self, *, create: bool = False) -> Store | RemoteStore:
+        """Open the store to write to it, directly or through the users' socket; ``create`` as for
+        ``store``."""
+        return self._remote() or self.store(create=create)
+
+    def _remote(self) -> RemoteStore | None:
+        path = self.users_socket()
+        if path is None:
+            return None
+        from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+
+        return RemoteStore(path)
 
     def view_if_any(self) -> Store | RemoteStore | None:
         """Open the store as ``view`` does; None: there is none, or it cannot be read."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from berth.pilot.collectors.perf import COMMA, WHOLE_PERCENT, Event, parse, plain, totals
 from berth.pilot.importers.reading import (
+    MAX_NAMES,
     PROFILE,
     SECONDS,
     ImportedFile,
@@ -58,6 +59,8 @@ def read_text(source: ImportedFile) -> ImportedRun:
             raise fault(source.path, line, "is of one interval (perf stat -I)", HINT)
         if COMMA.search(text):
             raise fault(source.path, line, LOCALE, HINT)
+        if len(events) > MAX_NAMES:
+            raise fault(source.path, line, f"is beyond {MAX_NAMES} events")
         parsed = parse(text)
         if parsed:
             events += parsed
@@ -78,6 +81,8 @@ def read_json(source: ImportedFile) -> ImportedRun:
         started = _started(source, line, text, started)
         if not text.strip() or text.startswith("#"):
             continue
+        if len(events) > MAX_NAMES:
+            raise fault(source.path, line, f"is beyond {MAX_NAMES} events")
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):

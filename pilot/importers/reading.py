@@ -21,13 +21,13 @@ from berth.pilot.profile import Target
 
 PROFILE = "profile"
 """The purpose of readers whose ``read(file, options)`` returns the runs that a file measured."""
-MAX_FILE_BYTES = 256 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 DATABASE = ("experiment.xml", "meta.db")
 """Files that mark the folder of an HPCToolkit database, the only folder that is read."""
 MAX_DEPTH = 256
 """Deepest nesting of regions."""
 MAX_REGIONS = 20_000
-MAX_RECORDS = 2_000_000
+MAX_RECORDS = 500_000
 MAX_NAMES = 5_000
 """Largest number of different metrics in a file."""
 

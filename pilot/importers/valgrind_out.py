@@ -22,6 +22,7 @@ from berth.pilot.importers.reading import (
 from berth.pilot.importers.recogniser import FileKind, FileReader
 
 DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
+_OF_TOTALS = re.compile(r"^(?:events|summary|totals):.*$", re.MULTILINE)
 HINT = (
     "write it with: valgrind --tool=cachegrind --cache-sim=yes --branch-sim=yes "
     "--I1=32768,8,64 --D1=32768,8,64 --LL=33554432,16,64 ./app"
@@ -41,9 +42,7 @@ def read(source: ImportedFile) -> ImportedRun:
         raise fault(source.path, None, "holds no totals of valgrind", HINT)
     sizes: dict[str, int] = {}
     creator, command = "", ""
-    for line in text.splitlines():
-        if line.startswith("fn="):
-            break
+    for line in text.partition("\nfn=")[0].splitlines():
         match = DESCRIPTION.match(line)
         if match:
             sizes[match.group(1)] = int(match.group(2))
@@ -89,10 +88,11 @@ def _words(command: str) -> tuple[str, ...]:
 def parse(text: str) -> dict[str, int]:
     """Return the totals by event in a cachegrind or callgrind file; empty if it has no totals."""
     names: list[str] = []
-    for line in text.splitlines():
+    for match in _OF_TOTALS.finditer(text):
+        line = match[0]
         if line.startswith("events:"):
             names = line.split()[1:]
-        elif line.startswith(("summary:", "totals:")) and names:
+        elif names:
             values = [word.replace(",", "") for word in line.split()[1:]]
             if len(values) == len(names) and all(re.fullmatch(r"[0-9]{1,18}", v) for v in values):
                 return {name: int(value) for name, value in zip(names, values, strict=True)}

@@ -49,7 +49,7 @@ def drivers_seen(site: Site) -> dict[str, str]:
     """
     drivers: dict[str, str] = {}
     try:
-        store = Store.open(site.daemon.store, create=False)
+        store = Store.reading(site.daemon.store)
     except BerthError:
         records = []
     else:

@@ -41,7 +41,7 @@ _LATE_S = 600.0
 def opened(site: Site) -> Store:
     """Return the site's store, opened without creating or checking it. Raises StoreError, also
     if the store stays locked for ``PATIENCE_S`` seconds."""
-    return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
+    return Store.reading(site.daemon.store, check=False, busy_timeout_s=PATIENCE_S)
 
 
 def check_store(site: Site) -> Findings:

@@ -212,7 +212,7 @@ class _OpenedStore:
 
     @cached_property
     def store(self) -> Store:
-        return Store.open(self._url, create=False, check=False)
+        return Store.reading(self._url, check=False)
 
     @cached_property
     def last(self) -> list[DecisionRecord]:

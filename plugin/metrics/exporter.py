@@ -92,7 +92,7 @@ def exporter_of(site: Site) -> Exporter:
         yield _up("berth_jobs_changed_now", text, changes_now(site, stats).are_made)
 
     def of_store() -> Iterator[Metric]:
-        with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+        with closing(Store.reading(site.daemon.store, check=False)) as store:
             yield from store_metrics(store)
 
     return Exporter(of_daemon, of_store)

@@ -48,15 +48,23 @@ _STATEMENT_TIMEOUT_MS = 15_000
 class Database:
     """A database named by URL (``sqlite:////path``, ``postgresql://...``) or by a SQLite file's
     path.
+
+    ``only_read``: the database itself refuses to write.
     """
 
-    def __init__(self, url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        url: str | Path,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        only_read: bool = False,
+    ) -> None:
         self.url = _parse(url)
         self.path = _sqlite_path(self.url)
         self.engine: Engine = (
-            _postgresql_engine(self.url, busy_timeout_s)
+            _postgresql_engine(self.url, busy_timeout_s, only_read=only_read)
             if self.path is None
-            else _sqlite_engine(self.path, busy_timeout_s)
+            else _sqlite_engine(self.path, busy_timeout_s, only_read=only_read)
         )
 
     @property
@@ -287,7 +295,7 @@ def _sqlite_path(url: URL) -> Path | None:
     return Path(url.database or "").absolute() if url.drivername == "sqlite" else None
 
 
-def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
+def _sqlite_engine(path: Path, busy_timeout_s: float, *, only_read: bool) -> Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
@@ -297,6 +305,8 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
         add_checksum(connection)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
+        if only_read:
+            connection.execute("PRAGMA query_only=ON")
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
@@ -318,7 +328,7 @@ def _checksum(*values: object) -> int:
     return zlib.crc32(repr(values).encode())
 
 
-def _postgresql_engine(url: URL, busy_timeout_s: float) -> Engine:
+def _postgresql_engine(url: URL, busy_timeout_s: float, *, only_read: bool) -> Engine:
     try:
         return create_engine(
             url,
@@ -329,7 +339,8 @@ def _postgresql_engine(url: URL, busy_timeout_s: float) -> Engine:
             connect_args={
                 "connect_timeout": max(2, round(busy_timeout_s)),
                 "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}"
-                f" -c lock_timeout={round(busy_timeout_s * 1000)}",
+                f" -c lock_timeout={round(busy_timeout_s * 1000)}"
+                f" -c default_transaction_read_only={'on' if only_read else 'off'}",
             },
         )
     except (ImportError, NoSuchModuleError):

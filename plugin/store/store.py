@@ -16,6 +16,7 @@ from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import (
     BUSY_TIMEOUT_S,
+    CHECKED_BYTES,
     READ_CHECKED_BYTES,
     Database,
 )
@@ -75,34 +76,41 @@ class Store:
 
     @classmethod
     def open(
-        cls,
-        url: str | Path,
-        *,
-        create: bool = True,
-        check: bool = True,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        cls, url: str | Path, *, create: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S
     ) -> Store:
-        """Open a store; raises StoreError where its schema differs (unless ``create``) or it is
-        damaged.
+        """Open a store to write to it. Raises StoreError: it is damaged, or of another schema.
 
-        ``create``: first create the database or upgrade its schema; ``check``: search it for
-        damage.
+        ``create``: first create the database or upgrade its schema.
         """
         database = Database(url, busy_timeout_s=busy_timeout_s)
         if create:
             database.create_file()
+            if schema_version(database) != HEAD:
+                upgrade(database)
+        return cls._checked(database, CHECKED_BYTES)
+
+    @classmethod
+    def reading(
+        cls, url: str | Path, *, check: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> Store:
+        """Open a store that is only read: it refuses to write. Raises StoreError as ``open`` does.
+
+        ``check``: search it for damage.
+        """
+        database = Database(url, busy_timeout_s=busy_timeout_s, only_read=True)
+        return cls._checked(database, READ_CHECKED_BYTES if check else 0)
+
+    @classmethod
+    def _checked(cls, database: Database, most_bytes: int) -> Store:
+        """Return the store, searched for damage if it has at most so many bytes."""
         version = schema_version(database)
         if version != HEAD:
-            if not create:
-                present_schema = f"has schema {version}" if version else "is empty"
-                raise StoreError(
-                    f"{database.name}: the store {present_schema}; this Berth needs {HEAD}",
-                    hint="run: berth site store upgrade",
-                )
-            upgrade(database)
-        is_waited_for = not create and database.exceeds(READ_CHECKED_BYTES)
-        is_checked = check and not database.is_large and not is_waited_for
-        if is_checked and (problem := database.integrity_problem()):
+            present_schema = f"has schema {version}" if version else "is empty"
+            raise StoreError(
+                f"{database.name}: the store {present_schema}; this Berth needs {HEAD}",
+                hint="run: berth site store upgrade",
+            )
+        if not database.exceeds(most_bytes) and (problem := database.integrity_problem()):
             raise StoreError(
                 f"{database.name}: the store is damaged: {problem}",
                 hint="move the file away and restore a backup",

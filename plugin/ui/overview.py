@@ -27,7 +27,7 @@ def _link(key: str, value: str) -> str:
 
 def _figures(key: tuple[Path | None, str | None]) -> WeekFigures:
     installation = Installation(*key)
-    store = installation.store(create=False)
+    store = installation.reading()
     try:
         return store_figures(store, installation.needed_site(), _link)
     finally:

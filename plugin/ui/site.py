@@ -22,7 +22,7 @@ view = Blueprint("site", __name__)
 
 def _figures(key: tuple[Path | None, str | None]) -> Sequence[Part]:
     installation = Installation(*key)
-    store = installation.store(create=False)
+    store = installation.reading()
     try:
         return figure_parts(installation.needed_site(), lambda: store)
     finally:

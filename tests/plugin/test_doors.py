@@ -114,7 +114,7 @@ def cut(data: bytearray, at: int) -> bytes:
 
 def read(file: Path) -> object:
     """What a store says: workloads, decisions, runs."""
-    store = Store.open(file, create=False)
+    store = Store.reading(file)
     try:
         ran = list(store.outcomes.between(0.0, 2e9))
         return store.workloads(), store.decisions.last(500), ran

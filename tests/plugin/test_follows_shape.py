@@ -25,7 +25,7 @@ def test_a_workload_is_added_as_one_that_follows_its_shape(tmp_path: Path) -> No
         words = ["workload", "add", str(tmp_path / "app.json"), "--name", name, "--store", store]
         done = CliRunner().invoke(berth, [*words, *more])
         assert done.exit_code == 0, done.output
-    opened = Store.open(store, create=False)
+    opened = Store.reading(store)
     try:
         records = opened.forecasts_of(("kept", "follows"))
     finally:

@@ -190,7 +190,7 @@ def test_the_newest_jobs_are_listed_and_how_many_there_are(store_url: str) -> No
 
 @pytest.mark.parametrize("by", GROUPS)
 def test_sums_are_those_of_whole_records(store_url: str, by: str) -> None:
-    with closing(Store.open(store_url, create=False)) as store:
+    with closing(Store.reading(store_url)) as store:
         whole = list(store.outcomes.between(0.0, time.time()))
         assert summarise(store.outcomes.newest(0.0, time.time(), 9), by) == summarise(whole, by)
     assert len(whole) == 3

@@ -121,7 +121,7 @@ def test_the_command_stores_lists_shows_and_refreshes_it(
     assert "whole A100-40GB  2h" in capsys.readouterr().out
     main(["workload", "show", "resnet", "--store", url])
     assert "a job takes 2h" in capsys.readouterr().out
-    store = Store.open(url, create=False)
+    store = Store.reading(url)
     before = store.forecasts("resnet")
     main(["workload", "refresh", "--store", url])
     after = store.forecasts("resnet")

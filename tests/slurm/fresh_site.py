@@ -203,7 +203,7 @@ class FreshSite:
 
     def learn(self, jobs: Sequence[str]) -> dict[str, str]:
         """Learn from these jobs once the daemon has read their outcomes; by job, how it counted."""
-        store = Store.open(f"sqlite:///{self.work}/berth.db", create=False)
+        store = Store.reading(f"sqlite:///{self.work}/berth.db")
 
         def known() -> set[str]:
             return {outcome.job_id for outcome in store.outcomes.last(0, time.time() + 60, 1000)}

@@ -40,7 +40,7 @@ def placed_in(slurm: Cluster, job: Submitted) -> str:
 def decision_of(slurm: Cluster, daemon: RealDaemon, job: Submitted) -> DecisionRecord:
     stamp = parse_stamp(slurm.job(job.id).get("AdminComment", ""))
     assert stamp is not None
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     try:
         wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "it is stored", 10)
         found = store.decisions.get(stamp["id"])

@@ -55,7 +55,7 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     assert not any("learnt" in job.message for job in first)
     for job in first:
         assert slurm.wait_for_state(job.id, timeout_s=120) == "COMPLETED"
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     wait_until(
         lambda: len(store.learning.of_user(USER, 100)) == len(PROGRAMS),
         "the jobs are evidence",
@@ -122,7 +122,7 @@ def store_finished(store: Store, now_s: float) -> int:
 def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     before = store_finished(store, time.time())
     wait_until(
         lambda: (daemon.ask({"v": 1, "op": "stats"}) or {}).get("learnt") == len(PROGRAMS),

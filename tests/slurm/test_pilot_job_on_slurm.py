@@ -69,7 +69,7 @@ def test_the_pilot_runs_on_the_reference_partition_and_its_profile_comes_home(
     profile = read_json(Path(found["profile"]), Profile)
     assert (profile.name, profile.platform, profile.complete) == ("shown", "quartz", True)
     assert profile.workload.command == (app,)
-    store = Store.open(f"sqlite:///{site.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{site.store_file}")
     record = store.workload("root/shown")
     store.close()
     assert record is not None, log_of(found)
@@ -124,7 +124,7 @@ def test_pilots_on_several_numbers_of_nodes_are_one_workload(
     found = submit(slurm, site, *options, "--", str(program))
     assert len(found["pilot_jobs"]) == 2
     assert slurm.wait_for_state(found["pilot_job"], timeout_s=200) == "COMPLETED"
-    store = Store.open(f"sqlite:///{site.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{site.store_file}")
     record = store.workload("root/share")
     forecasts = store.forecasts("root/share")
     store.close()

@@ -17,7 +17,7 @@ from berth.plugin.store.records import DecisionRecord
 def record_of(slurm: Cluster, daemon: RealDaemon, job_id: int) -> DecisionRecord:
     """The decision that the job's stamp names, once it is stored."""
     decision = stamp_of(slurm, job_id)["id"]
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     wait_until(lambda: store.decisions.get(decision) is not None, "the decision is stored", 10)
     record = store.decisions.get(decision)
     store.close()
@@ -94,7 +94,7 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     kept = slurm.sbatch("-p", "auto", "--comment=berth:off")
     for one in (job, kept):
         assert slurm.wait_for_state(one.id) == "COMPLETED"
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     wait_until(lambda: store.outcomes.of_job(str(job.id)) is not None, "the outcome is stored", 60)
     found = store.outcomes.of_job(str(job.id))
     store.close()

@@ -45,7 +45,7 @@ def advise_command(
       berth jobs advise --user alice
       berth jobs advise align.sh
     """
-    store = installation.store(create=False)
+    store = installation.reading()
     jobs = every = with_usage(store, list(store.past_jobs.of_users(user)))
     if name is not None:
         wanted = {plain_name(name), name}

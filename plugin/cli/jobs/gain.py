@@ -29,7 +29,7 @@ def gain(*, days: float, json_: bool, installation: Installation) -> None:
       berth jobs gain
       berth jobs gain --days 7
     """
-    store = installation.store(create=False)
+    store = installation.reading()
     ended, count = newest_jobs(store, *last_days(days))
     measured, grounds = gains_of(store, ended, installation.site())
     data = {"measured": [dataclasses.asdict(gain) for gain in measured], "grounds": grounds}

@@ -64,7 +64,7 @@ def outcomes(
       berth jobs outcomes --by workload --days 7
       berth jobs outcomes --jobs --json
     """
-    store = installation.store(create=False)
+    store = installation.reading()
     since_s, until_s = last_days(days)
     notes: list[str] = []
     if jobs:

@@ -93,7 +93,7 @@ def show(*, job_id: str, json_: bool, installation: Installation) -> None:
     Example:
       berth jobs usage show 4242
     """
-    site, store = installation.site(), installation.store(create=False)
+    site, store = installation.site(), installation.reading()
     usages = usages_of(store, site.name if site else "site", job_id)
     if not usages:
         raise UsageError(

@@ -30,7 +30,7 @@ def waits(*, json_: bool, installation: Installation) -> None:
       berth jobs waits
     """
     site = installation.needed_site()
-    scheduler, store = open_scheduler(site), installation.store(create=False)
+    scheduler, store = open_scheduler(site), installation.reading()
     facts, jobs = scheduler.read(full=False), scheduler.present_jobs()
     now_s = time.time()
     present = present_queue(facts, jobs, site.candidates)

@@ -90,7 +90,7 @@ def auto(
             with_workloads(jobs, named),
             models,
             lambda: predictions_for(installation.site()),
-            lambda: installation.store(create=False),
+            installation.reading,
         )
     thought = think(
         fleet,

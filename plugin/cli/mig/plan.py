@@ -92,7 +92,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         with_workloads(jobs, named),
         [state.geometry.gpu for state in states],
         lambda: predictions_for(installation.site()),
-        lambda: installation.store(create=False),
+        installation.reading,
     )
     planned = make_plan(
         states,

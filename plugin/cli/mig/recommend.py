@@ -93,7 +93,7 @@ def recommend(
         raise UsageError("--recut needs --fleet")
     if jobs_file is None and count != 1:
         raise UsageError("--count needs --jobs")
-    workload = workload_named(name, lambda: installation.store(create=False), described)
+    workload = workload_named(name, installation.reading, described)
     states = read_fleet(fleet_files)[1] if fleet_files else ()
     geometry = lookup(gpu or _gpu_of(workload, states))
     same_model = [state for state in states if state.geometry.gpu == geometry.gpu]

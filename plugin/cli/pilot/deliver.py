@@ -220,7 +220,7 @@ def destination(name: str, installation: Installation, *, replace: bool) -> Dest
     """
     check_name(name)
     site = installation.site()
-    store = installation.view(create=True)
+    store = installation.changed(create=True)
     own = f"{caller()}/{name}" if isinstance(store, RemoteStore) else name
     if not replace and store.workload(own) is not None:
         raise UsageError(

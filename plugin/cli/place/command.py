@@ -132,7 +132,7 @@ def _workload(
     if not in_store or elsewhere or (path.exists() and not is_bare):
         return read_file(path, described)
     users = Installation(Path(site.source)).users_socket()
-    store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
+    store = Store.reading(site.daemon.store) if users is None else RemoteStore(users)
     record = store.workload(f"{user}/{name}") if users is None else None
     record = record or store.workload(name)
     if record is None and path.exists():

@@ -170,4 +170,4 @@ def _stored(store: str | None) -> tuple[Profile, ...]:
         return ()
     from berth.plugin.workloads.filing import stored_profiles  # slow: imports SQLAlchemy
 
-    return tuple(stored_profiles(Installation(store_url=store).store(create=False)))
+    return tuple(stored_profiles(Installation(store_url=store).reading()))

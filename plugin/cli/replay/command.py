@@ -183,7 +183,7 @@ def _truth(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Truth:
         )
     store = None
     if {OUTCOMES, FORECASTS} & set(sources):
-        store = Installation(options.site_file, options.store_url).store(create=False)
+        store = Installation(options.site_file, options.store_url).reading()
     found = truth_of(jobs, place.cluster, sources, store=store)
     if not any(found.known.values()):
         raise UsageError(

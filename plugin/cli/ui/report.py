@@ -97,7 +97,7 @@ def workload(
     from berth.plugin.report.of_workload import rank_workload, workload_report  # noqa: PLC0415
 
     site = installation.site()
-    asked = workload_named(name, lambda: installation.store(create=False), described)
+    asked = workload_named(name, installation.reading, described)
     _put(workload_report(rank_workload(asked, forecaster_for(site), site)), html, json_=json_)
 
 
@@ -117,7 +117,7 @@ def site_(*, days: float, html: Path | None, json_: bool, installation: Installa
     from berth.plugin.report.of_site import figure_parts, report_of, setup_parts  # noqa: PLC0415
 
     site = installation.needed_site()
-    store = cache(lambda: installation.store(create=False))
+    store = cache(installation.reading)
     newest = cache(lambda: NewestJobs(store()))
     setup = setup_parts(site, list(examine(site, newest)))
     figures = figure_parts(

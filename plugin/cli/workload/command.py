@@ -271,7 +271,7 @@ def remove(names: tuple[str, ...], *, json_: bool, installation: Installation) -
     Example:
       berth workload remove stream
     """
-    store = installation.view()
+    store = installation.changed()
     user = caller()
     gone, missing, others = [], [], []
     for name in names:

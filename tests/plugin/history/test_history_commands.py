@@ -91,7 +91,7 @@ def test_the_rules_of_a_workflow_are_programs_in_history_and_when_placed(
     assert reply["code"] == Code.STAYS, reply
     assert "workload=alice/history-align" in reply["stamp"]
     assert daemon.decide(**asked, comment="rule_sort_wildcards_S99")["code"] != Code.STAYS
-    store = Store.open(f"sqlite:///{site.folder}/store.db", create=False)
+    store = Store.reading(f"sqlite:///{site.folder}/store.db")
     wait_until(lambda: len(store.decisions.last(9)) == 2)
     jobs = [json.loads(record.request)["job"] for record in store.decisions.last(9)]
     assert {job["program"] for job in jobs} == {"align", "sort"}

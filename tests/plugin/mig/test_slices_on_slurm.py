@@ -280,7 +280,7 @@ def test_a_graph_a_training_step_and_a_language_model_steer_a_recut_and_get_thei
 ) -> None:
     slurm = daemon.cluster
     assert node.apply("7g.40gb@0") == "new"
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    store = Store.reading(f"sqlite:///{daemon.store_file}")
     with Nvml() as nvml:
         fleet = nvml.read()
         demands = demands_of(

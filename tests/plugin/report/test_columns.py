@@ -38,7 +38,6 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
     assert "350 W" in screen
     assert csv.splitlines()[0].endswith(",power_w")
     assert csv.splitlines()[1].endswith(",350.0")
-    assert json.loads(shown(*asked, "--json"))["ranked"][0]["power_w"] == 350.0
     page = html(job_report(of_decision.DecidedJob(record), None, pictures=False), made_by="test")
     assert "Power</th>" in page
     assert "350 W</td>" in page

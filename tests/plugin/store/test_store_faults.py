@@ -114,7 +114,7 @@ def test_a_large_store_is_searched_for_damage_but_not_what_grows_with_every_job(
     with pytest.raises(StoreError, match="damaged"):
         Store.open(path)
     monkeypatch.setattr("berth.plugin.store.database.CHECKED_BYTES", 0)
-    store = Store.open(path)
+    store = Store.reading(path, check=False)
     try:
         problem = store.database.integrity_problem()
     except StoreError as error:  # a page that SQLite cannot read at all
@@ -145,19 +145,27 @@ def test_a_store_of_a_newer_berth_is_refused_and_not_touched(path: Path) -> None
     raw = sqlite3.connect(path)
     raw.execute("UPDATE alembic_version SET version_num = 'v0999'")
     raw.commit()
-    for create in (True, False):
+    for opened in (Store.open, Store.reading):
         with pytest.raises(StoreError, match="v0999, made by a newer Berth") as refused:
-            Store.open(path, create=create)
+            opened(path)
         assert refused.value.hint == "upgrade Berth on this host"
+
+
+def test_a_store_that_is_only_read_refuses_to_write(store: Store) -> None:
+    reading = Store.reading(store.database.url.render_as_string(hide_password=False))
+    with pytest.raises(StoreError, match="read-only"):
+        reading.add(PROFILE)
+    assert store.workloads() == reading.workloads() == []
+    reading.close()
 
 
 def test_without_create_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not there"):
-        Store.open(tmp_path / "absent.db", create=False)
+        Store.reading(tmp_path / "absent.db")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreError, match="is empty") as refused:
-        Store.open(tmp_path / "empty.db", create=False)
+        Store.reading(tmp_path / "empty.db")
     assert refused.value.hint == "run: berth site store upgrade"
 
 
@@ -203,7 +211,7 @@ def test_an_address_of_another_kind_is_wrong_usage(url: str) -> None:
 def test_a_store_that_is_there_and_may_not_be_opened_is_not_called_missing(tmp_path: Path) -> None:
     """It was: "make it with: berth site store upgrade", which was what had made it."""
     with pytest.raises(StoreError, match="is there, and may not be opened") as refused:
-        Store.open(tmp_path, create=False)
+        Store.reading(tmp_path)
     assert "upgrade" not in (refused.value.hint or "")
 
 
