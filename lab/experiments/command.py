@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,10 +31,6 @@ MORE: Mapping[str, Callable[[], click.Parameter]] = {
     ),
     "train_only": lambda: click.Option(
         ["--train", "train_only"], is_flag=True, help="Do not evaluate: train only."
-    ),
-    "jobs": lambda: click.Option(
-        ["--jobs"], type=click.IntRange(min=1), default=os.cpu_count() or 1,
-        show_default="all cores",
     ),
 }  # fmt: skip
 _MODULES = {

@@ -31,7 +31,6 @@ class Options:
     """``--figures``: an evaluation whose figures go into the model card."""
     seeds: int = 1
     """How many, from ``seed`` up."""
-    jobs: int = 1
     profiles: tuple[Path, ...] = ()
     reference: str | None = None
     platforms: Path | None = None

@@ -49,7 +49,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "programs": Experiment(
         "lab.kernels.evaluate_programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
-        "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
+        "2 min", "the default bundle", ("profiles", "platforms"),
     ),
     "cpus": Experiment(
         "lab.cpus.evaluate_cpus",

@@ -131,7 +131,7 @@ def _figures(labelled: LabelRows, test: LabelRows, kind: Calibration) -> tuple[f
     """Return error and coverage as of a platform that a bundle was adapted to."""
     if len(labelled):
         made = adapted(labelled, kind)
-        prior, quantile = made.prior, made.quantile
+        prior, quantile = Prior(made.bias, made.carry, made.reduction_s), made.score_quantile
     else:
         prior = Prior(kind.bias, kind.carry, kind.reduction_s)
         quantile = honest_quantile(np.zeros(0), (), kind.score_quantile)

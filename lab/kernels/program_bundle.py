@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
@@ -32,8 +31,7 @@ from lab.ground.report import library_line, markdown_table, model_card
 from lab.ground.splits import folds
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import Example, columns, digest
-from lab.kernels.residual_model import Settings, fit, fit_prior
-from lab.kernels.select import CANDIDATES, fit_model, select
+from lab.kernels.residual_model import ROUNDS, Settings, fit, held_out
 
 FOLDS = 10
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
@@ -58,21 +56,19 @@ def train(
     seed: int,
     command: str,
     figures: Mapping[str, float],
-    candidates: Sequence[Settings] = CANDIDATES,
-    advance: Callable[[str], None] = lambda _: None,
+    rounds: int = ROUNDS,
 ) -> Manifest:
     """Train on ``examples`` and write the bundle. The same input and seed give the same id.
 
-    ``advance`` is called after each step. Raises UsageError for data that nothing can be learnt
-    from; nothing is written then.
+    Raises UsageError for data that nothing can be learnt from; nothing is written then.
     """
     reference = _reference(examples, platforms)
     data = {name: columns(examples, platforms[name], reference) for name in LABELS}
-    parts = []
-    for name, label in LABELS.items():
-        parts.append(_train_one(data[name], platforms[name], label, seed, candidates))
-        advance(name)
-    last = data[name]
+    parts = [
+        _train_one(data[name], platforms[name], label, seed, rounds)
+        for name, label in LABELS.items()
+    ]
+    last = data[list(LABELS)[-1]]
     check = RangeCheck.fit(WORK_FEATURES, last.features[:, : len(WORK_FEATURES)], last.kernels)
     manifest = Manifest(
         schema=_SCHEMA,
@@ -81,8 +77,11 @@ def train(
         features=FEATURES,
         labelled=tuple(part.entry for part in parts),
         typical_log_efficiency=float(last.log_efficiency.mean()),
-        # Of GPUs without labels, and what the adaptation to a CPU's labels is compared with.
-        priors={"gpu" if part.entry.gpus else "cpu": part.entry.prior for part in parts},
+        priors={
+            "gpu" if part.entry.gpus else "cpu": part.entry.prior
+            for part in parts
+            if part.entry.prior is not None
+        },
         training=ProgramTraining(
             profiles_sha256=digest(
                 e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples
@@ -105,9 +104,7 @@ def train(
     files = {str(part.entry.model): part.onnx for part in parts}
     files[RANGE] = write_range(check).encode()
     files[CARD] = card(manifest, max(part.disagreement for part in parts)).encode()
-    written = write_bundle(folder, manifest, files, load)
-    advance("bundle")
-    return written
+    return write_bundle(folder, manifest, files, load)
 
 
 def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> Platform:
@@ -125,14 +122,13 @@ def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -
     return platforms[names[0]]
 
 
-def _train_one(
-    data: LabelRows, platform: Platform, label: str, seed: int, candidates: Sequence[Settings]
-) -> Trained:
-    chosen = select(data, count=FOLDS, seed=seed, candidates=candidates, fitter=fit_model)
-    model = fit(data, chosen.settings, seed)
+def _train_one(data: LabelRows, platform: Platform, label: str, seed: int, rounds: int) -> Trained:
+    settings = Settings.of(platform, rounds)
+    out = held_out(data, folds(data.kernels, FOLDS, seed), settings, seed)
+    model = fit(data, settings, seed)
     onnx = trees_to_onnx(model.residual, len(FEATURES))
     apart = check_trees_agree(onnx, model.residual, data.features)
-    own_scores = prior_scores(data, chosen.settings, seed)
+    alone = np.abs(data.log_time - out.log_roofline) / out.difficulty
     entry = Labelled(
         platform=platform.name,
         cores=0 if platform.is_gpu else 1,
@@ -145,25 +141,13 @@ def _train_one(
             bias=model.prior.bias,
             carry=model.prior.carry,
             reduction_s=model.prior.reduction_s,
-            score_quantile=group_quantile(list(own_scores), data.kernels),
+            score_quantile=group_quantile(list(alone), data.kernels),
         ),
         dead_zone=model.dead_zone,
-        score_quantile=group_quantile(list(chosen.scores), data.kernels),
+        score_quantile=group_quantile(list(out.scores(data)), data.kernels),
         hardware=platform,
     )
-    return Trained(entry, onnx, apart, chosen.settings)
-
-
-def prior_scores(data: LabelRows, settings: Settings, seed: int) -> Floats:
-    """Scores of the prior alone, of kernels left out; the residual only tells how hard each is."""
-    scores = np.zeros(len(data))
-    for held in folds(data.kernels, FOLDS, seed):
-        rest = data.take(np.setdiff1d(np.arange(len(data)), held))
-        rows = data.take(held)
-        (predict,) = fit_model(rest, [settings], seed)
-        off = np.abs(rows.log_time - fit_prior(rest).log_time(rows))
-        scores[held] = off / predict(rows).difficulty
-    return scores
+    return Trained(entry, onnx, apart, settings)
 
 
 def card(manifest: Manifest, disagreement: float) -> str:
@@ -178,6 +162,7 @@ def card(manifest: Manifest, disagreement: float) -> str:
          f"{e.prior.reduction_s * 1e6:.0f} us", factor(e.score_quantile),
          factor(e.prior.score_quantile))
         for e in manifest.labelled
+        if e.prior is not None
     ]  # fmt: skip
     return model_card(
         "programs from one pilot",
@@ -217,7 +202,7 @@ def card(manifest: Manifest, disagreement: float) -> str:
                 library_line(training.seed, training.libraries),
             ],
         },
-        figures="Nested leave-one-kernel-out over all kernels and sizes: settings, prior and "
-        "interval are chosen on the other kernels only.",
+        figures="Leave-one-kernel-out over all kernels and sizes: prior, residual and interval are "
+        "those of the other kernels.",
         command="python -m lab programs --report DIR",
     )  # fmt: skip

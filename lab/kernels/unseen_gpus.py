@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -38,9 +37,10 @@ from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
+from lab.ground.splits import folds
 from lab.kernels.examples import PROFILES, columns, read_examples
-from lab.kernels.program_bundle import prior_scores
-from lab.kernels.residual_model import Settings
+from lab.kernels.program_bundle import FOLDS
+from lab.kernels.residual_model import Settings, held_out
 
 GPU_PROFILES = PROFILES.with_name("gpu_profiles.jsonl")
 """Pilots of the kernels at the sizes that were timed on the GPUs, on ``PILOT_PLATFORM``."""
@@ -137,14 +137,11 @@ def _scores(cases: Sequence[Case], platform: str) -> Scores:
 
 def v100_scores(manifest: Manifest) -> Scores:
     """Return the scores of the bundle's kernels on the V100, each kernel left out of the fit."""
-    platforms = known.shipped()
-    prefix, every = f"{V100}.", manifest.training.hyperparameters
-    chosen: dict[str, Any] = {
-        key.removeprefix(prefix): value for key, value in every.items() if key.startswith(prefix)
-    }
-    chosen |= {name: int(chosen[name]) for name in ("rounds", "depth")}
+    platforms, seed = known.shipped(), manifest.training.seed
     data = columns(read_examples(), platforms[V100], platforms[manifest.reference])
-    off = prior_scores(data, Settings(**chosen), manifest.training.seed)
+    parts = folds(data.kernels, FOLDS, seed)
+    out = held_out(data, parts, Settings.of(platforms[V100]), seed)
+    off = np.abs(data.log_time - out.log_roofline) / out.difficulty
     return off / manifest.priors["gpu"].score_quantile, data.kernels
 
 

@@ -26,7 +26,8 @@ LABELLED: tuple[Column[Labelled], ...] = (
            words=lambda e: f"{e.cores} core" if e.cores else f"{e.gpus} GPU", kind=float),
     Column("Rows", "rows", lambda entry: entry.rows, kind=float),
     Column("90 % factor", "interval_factor", _factor, "{:.2f}".format, kind=float),
-    Column("Prior's", "prior_interval_factor", lambda entry: _factor(entry.prior), "{:.2f}".format,
+    Column("Prior's", "prior_interval_factor",
+           lambda entry: None if entry.prior is None else _factor(entry.prior), "{:.2f}".format,
            kind=float),
     Column("Labels", "label", lambda entry: entry.label),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from berth.plugin.report.of_forecast import (
 from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.program.time_only import missing_counters_sentence
+from berth.predictor.families.program.work import missing_counters_sentence
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Bottleneck

@@ -17,12 +17,10 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.amdahl import ThreadScaling
+from berth.predictor.families.program.between_cpus import PROGRAM_DEVIATION
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, Calibration, load
-from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.suite import suite_profiles, timed
-from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted
 from berth.predictor.learning.programs.columns import pair_columns, pairs_of
@@ -84,14 +82,14 @@ def test_one_odd_workload_hardly_moves_the_prior() -> None:
 
 def test_few_labels_have_the_interval_of_a_platform_without_any_at_least() -> None:
     kind = Calibration(bias=0.0, carry=0.0, reduction_s=0.0, score_quantile=0.5)
-    few, many = (adapted(columns_of(campaign(count)), kind).quantile for count in (3, 14))
+    few, many = (adapted(columns_of(campaign(count)), kind).score_quantile for count in (3, 14))
     assert few >= 0.5 * 1.5
     assert many < few
 
 
 def test_labels_that_are_far_off_widen_the_interval() -> None:
     kind = Calibration(bias=0.0, carry=0.0, reduction_s=0.0, score_quantile=0.5)
-    assert adapted(columns_of(campaign(3, factor=40.0)), kind).quantile > 4.0
+    assert adapted(columns_of(campaign(3, factor=40.0)), kind).score_quantile > 4.0
 
 
 def test_an_adapted_bundle_loads_and_predicts_the_platform(tmp_path, toy_bundle) -> None:
@@ -146,38 +144,11 @@ def by_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def features_of(name: str) -> np.ndarray:
-    own = suite_profiles()[name]
-    return np.array(work_features(work_of(own), ThreadScaling.of(own)))
-
-
-def test_what_a_site_timed_is_known_there_and_nowhere_else(by_suite: Path) -> None:
-    bundle = load(by_suite)
-    single = features_of("Single_NBODY-1048576")
-    assert bundle.own_ranges[NODE].widening(single) == 1.0
-    assert bundle.range_check.widening(single) > 1.0
-    loop = features_of("Stream_TRIAD-1048576")
-    assert bundle.range_check.widening(loop) == bundle.own_ranges[NODE].widening(loop) == 1.0
-
-
-def test_a_single_precision_program_has_the_usual_interval_where_the_suite_ran(
-    by_suite: Path,
-) -> None:
-    known, own = platforms.load(), suite_profiles()["Single_PAIRS-1048576"]
-    before, after = (
-        Predictor.load(folder).predict(own, known[NODE], reference=known[own.platform]).runtime_s
-        for folder in (DEFAULT_BUNDLE, by_suite)
-    )
-    assert after.low < 2.0 * own.runtime.median_s < after.high
-    assert after.high / after.low < before.high / before.low
-
-
-def test_a_bundle_without_its_own_range_data_is_refused(by_suite: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(by_suite, broken)
-    (broken / f"range-{NODE}.json").unlink()
-    with pytest.raises(DocumentError, match=f"range-{NODE}"):
-        load(broken)
+def test_the_reference_kernels_are_a_benchmark_of_a_core_and_no_programs(by_suite: Path) -> None:
+    (entry,) = [e for e in load(by_suite).manifest.labelled if e.platform == NODE]
+    assert entry.own_time is not None
+    assert entry.own_time.deviation == PROGRAM_DEVIATION
+    assert 0 < entry.own_time.log_factor < 0.5 * math.log(2.0 * 1.3)  # of 2.0, where 1.3 was said
 
 
 def test_adapting_needs_no_training_library() -> None:

@@ -28,7 +28,7 @@ def scored(integer: float, floating_point: float, deviation: float = 0.0) -> Pla
 def test_branchy_programs_follow_the_integer_score_and_others_the_floating_point_score() -> None:
     home, there = scored(1.0, 1.0), scored(2.0, 1.0)
     ratios = [core_ratio(home, there, rate) for rate in (0.0, 1e-3, 1e-1)]
-    found = [ratio.log_ratio for ratio in ratios if ratio is not None]
+    found = [ratio.log_ratio for ratio in ratios]
     assert found[0] == 0.0
     assert found[1] == pytest.approx(-math.log(2) / 2)
     assert found[2] == pytest.approx(-math.log(2), rel=0.02)
@@ -36,19 +36,17 @@ def test_branchy_programs_follow_the_integer_score_and_others_the_floating_point
 
 def test_a_program_without_counters_goes_by_both_scores() -> None:
     ratio = core_ratio(scored(1.0, 1.0), scored(2.0, 0.5), None)
-    assert ratio is not None
     assert ratio.log_ratio == pytest.approx(0.0)
 
 
-def test_machines_that_ran_the_same_benchmark_are_compared_by_it() -> None:
+def test_nodes_of_one_processor_are_compared_by_their_benchmark() -> None:
     slow = {name: 3.0 * seconds for name, seconds in HERE.signature.kernel_times_s.items()}
     signature = HERE.signature.model_copy(update={"core_score": None})
-    home = HERE.model_copy(update={"signature": signature})
-    there = HERE.model_copy(
+    home = HERE.model_copy(update={"processor": "AMD EPYC", "signature": signature})
+    there = home.model_copy(
         update={"signature": signature.model_copy(update={"kernel_times_s": slow})}
     )
     ratio = core_ratio(home, there, None)
-    assert ratio is not None
     assert ratio.log_ratio == pytest.approx(math.log(3.0))
 
 
@@ -57,14 +55,19 @@ def unknown() -> Platform:
     return HERE.model_copy(update={"name": "unknown", "signature": signature})
 
 
-def test_nothing_is_made_up_where_nothing_tells_the_core() -> None:
-    assert core_ratio(scored(1.0, 1.0), unknown(), None) is None
+def test_rates_alone_tell_a_core_badly() -> None:
+    faster = unknown().signature.model_copy(
+        update={"int_ops_core_per_s": 2 * (HERE.signature.int_ops_core_per_s or 0.0)}
+    )
+    twice = unknown().model_copy(update={"signature": faster})
+    for home in (scored(1.0, 1.0), unknown()):
+        slow, fast = (core_ratio(home, there, None) for there in (unknown(), twice))
+        assert slow.deviation == fast.deviation == UNKNOWN_DEVIATION
+    assert core_ratio(unknown(), unknown(), None).log_ratio == 0.0
 
 
 def test_two_scored_cpus_are_told_apart_from_a_pilot_on_an_unknown_one() -> None:
     one, two = (core_ratio(unknown(), scored(s, s), None) for s in (1.0, 2.0))
-    assert one is not None
-    assert two is not None
     assert one.log_ratio - two.log_ratio == pytest.approx(math.log(2))
     assert one.deviation == UNKNOWN_DEVIATION
     assert one.own_deviation == 0.0

@@ -37,7 +37,7 @@ def test_it_is_whole_and_labelled() -> None:
 def test_its_card_says_what_it_is_of() -> None:
     card = (DEFAULT_BUNDLE / CARD).read_text(encoding="utf-8")
     manifest = bundles.verify(DEFAULT_BUNDLE)
-    for needed in ("lab programs --train", "leave-one-kernel-out", "Limits", *LABELS.values()):
+    for needed in ("lab programs --train", "Leave-one-kernel-out", "Limits", *LABELS.values()):
         assert needed in card
     assert manifest.figures
     for name in manifest.figures:

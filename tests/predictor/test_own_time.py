@@ -15,7 +15,7 @@ from berth.predictor.families.program.bundle import conflicting_labels, load
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt
-from berth.predictor.learning.programs.own_time import fit_own_time, left_out_errors
+from berth.predictor.learning.programs.own_time import by_benchmark, fit_own_time, left_out_errors
 
 NEW = "rome-7742"
 ALL = platforms.load()
@@ -122,6 +122,15 @@ def test_a_known_core_is_believed_before_one_label_and_an_unknown_one_is_not() -
     assert known.log_factor < 0.1
     assert unknown.log_factor > 0.2
     assert known.standard_error < unknown.standard_error
+
+
+def test_the_reference_kernels_tell_a_core_as_a_benchmark_does() -> None:
+    errors, kernels = np.full(20, 0.5), tuple("abcdefghijklmnopqrst")
+    published, estimated, unknown = (by_benchmark(errors, kernels, d) for d in (0.0, 0.1, 0.37))
+    assert (published.log_factor, published.standard_error) == (0.0, 0.0)
+    assert 0 < estimated.log_factor < 0.2
+    assert 0.3 < unknown.log_factor < 0.5
+    assert estimated.standard_error < 0.1 < unknown.standard_error < 0.2
 
 
 def test_one_odd_program_hardly_counts() -> None:

@@ -20,7 +20,7 @@ def toy_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         train(
             examples(), platforms.load(), folder / "toy", seed=0, command="test", figures={},
-            candidates=QUICK,
+            rounds=QUICK,
         )  # fmt: skip
 
     return made_once(tmp_path_factory, "bundles", make) / "toy"

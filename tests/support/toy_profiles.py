@@ -20,12 +20,11 @@ from berth.pilot.profile import (
 )
 from lab.datasets.rajaperf import Row
 from lab.kernels.examples import Example
-from lab.kernels.residual_model import Settings
 
 PLATFORM = "epyc-genoa-vm"
 LINE = 64.0
-QUICK = (Settings(rounds=20, depth=2), Settings(rounds=40, depth=2))
-"""Candidates that fit in no time."""
+QUICK = 20
+"""Trees that fit in no time."""
 
 
 def counted(value: float) -> Measurement:

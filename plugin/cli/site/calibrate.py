@@ -267,10 +267,7 @@ def _learn(
         calibration_data,
         calibration_part,
     )
-    from berth.predictor.families.program.bundle import (  # noqa: PLC0415
-        DEFAULT_BUNDLE,
-        verify,
-    )
+    from berth.predictor.families.program.bundle import DEFAULT_BUNDLE  # noqa: PLC0415
 
     measured = {}
     for kind in kinds:
@@ -290,9 +287,6 @@ def _learn(
     reference = site.reference_platform if site.reference_platform in cpus else cpus[0]
     source = program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if is_ours(source) else source
-    prior = verify(start).priors.get("cpu")
-    if prior is not None:
-        measured = learning.with_better_ceilings(measured, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
         bundle = Path(temporary) / "bundle"
         manifest = learning.learnt(

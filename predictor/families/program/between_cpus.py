@@ -1,30 +1,22 @@
-"""A program's time on one core of another CPU: its own measured time, times how much faster the
-cores are.
+"""A program's time on another CPU: its own measured time, times how much faster the cores are.
 
-``log(t / t_reference) = core + SHARE_WEIGHT * (shares(program) - shares(typical program))``
+On one core it changes by the ratio of the cores' speeds on whole programs (``core_speed``): between
+that of integer and that of floating-point programs, as a program with many mispredicted branches is
+like the integer programs. On several cores, what main memory takes changes by the bandwidths.
 
-- ``core``: log ratio of the speeds of one core on whole programs (``core_speed``), between that of
-  integer and that of floating-point programs. A program with many mispredicted branches is like
-  the integer programs.
-- ``shares``: the program's time on the reference is split into time in main memory and caches and
-  time in the core; each part changes by the ratio of the two platforms' roofline times. What a
-  typical program gains by this is in ``core`` already.
-
-``python -m lab cpus`` prints the errors beside those of plainer and of richer formulas.
+``python -m lab cpus`` prints the errors beside those of plainer formulas.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.pilot.platform import CoreScore, Platform
-from berth.predictor.core.arrays import Floats
-from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.roofline import RooflineTimes, times
-from berth.predictor.families.program.work import Work
+from berth.predictor.families.program.bundle import OwnTime
+from berth.predictor.families.program.reading import ProgramReading, RateTable
 from berth.predictor.hardware.ceilings import INSTRUCTIONS_AT_SCORE_1, Allocation, Ceilings
 from berth.predictor.hardware.core_speed import (
     BENCHMARK_DEVIATION,
@@ -32,8 +24,6 @@ from berth.predictor.hardware.core_speed import (
     core_score,
 )
 
-SHARE_WEIGHT = 0.5
-"""How much of the change that the shares predict happens: the roofline's parts are rough."""
 INTEGER_MISPREDICTS = 1.0
 """Mispredicted branches per 1,000 instructions of a program half-way between the integer and the
 floating-point programs."""
@@ -45,27 +35,19 @@ OWN_PROGRAM_DEVIATION = 0.17
 unusually fast or slow it was on the reference is common to them."""
 UNKNOWN_DEVIATION = 0.37
 """Standard error of the log ratio of core speeds where nothing but rates tells them."""
-TYPICAL_PROGRAM = Work(
-    instructions=1.0,
-    loads=0.3,
-    stores=0.12,
-    access_bytes=3.2,
-    store_bytes=1.0,
-    flops_f64=0.1,
-    flops_f32=0.0,
-    int_ops=0.4,
-    branches=0.15,
-    mispredicts=0.003,
-    read_misses=(0.015, 0.005, 0.001),
-    write_misses=(0.004, 0.002, 0.0005),
-    footprint_bytes=100e6,
-    regions=None,
-    atomics=None,
-    complete=False,
-)
-"""Counts per instruction of a typical whole program on one core."""
-TYPICAL_SLOWDOWN = 1.3
-"""Measured time of a typical program over its roofline time."""
+MEASURED_SCALING_DEVIATION = 0.05
+"""Standard error of the log time on a CPU, for each doubling of cores."""
+GUESSED_SCALING_DEVIATION = 0.1
+"""The same standard error, if the program was run with only one number of threads."""
+MOST_SCALING_DEVIATION = 0.6
+"""Largest standard error by the number of cores: a node is limited by its bandwidth or cores."""
+OWN_SCALING = 0.5
+"""Share of that error that CPUs with as many cores do not share: the program's serial part is the
+same on all."""
+WHOLE_NODE_MEMORY = 0.5
+"""Weight of the ratio of bandwidths, in log, for a program without counters on whole nodes: neither
+it nor the ratio of the cores is known to be the right one."""
+_TINY_S = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +64,20 @@ class CoreRatio:
 
 def core_ratio(
     home: Platform, platform: Platform, mispredicts_per_instruction: float | None
-) -> CoreRatio | None:
-    """Return the ratio of core speeds for a program; None: nothing but the rates tells that of
-    ``platform``.
+) -> CoreRatio:
+    """Return the ratio of core speeds for a program.
 
     ``mispredicts_per_instruction`` is None where they were not counted.
     """
-    if home.signature.core_score is None or platform.signature.core_score is None:
-        log_ratio = benchmarked_log_ratio(home.signature, platform.signature)
-        if log_ratio is not None:
-            return CoreRatio(log_ratio, BENCHMARK_DEVIATION, BENCHMARK_DEVIATION)
     theirs = core_score(platform)
-    if theirs is None:
-        return None
-    ours = core_score(home) or _by_rates(home)
+    ours = _by_rates(home) if theirs is None else core_score(home) or _by_rates(home)
+    theirs = theirs or _by_rates(platform)
+    deviation = min(math.hypot(ours.deviation, theirs.deviation), UNKNOWN_DEVIATION)
+    if None in (home.signature.core_score, platform.signature.core_score):
+        log_ratio = benchmarked_log_ratio(home.signature, platform.signature)
+        better = deviation > BENCHMARK_DEVIATION or compared_by_kernels(home, platform)
+        if log_ratio is not None and better:
+            return CoreRatio(log_ratio, BENCHMARK_DEVIATION, BENCHMARK_DEVIATION)
     if mispredicts_per_instruction is None:
         weight = 0.5
     else:
@@ -104,7 +86,14 @@ def core_ratio(
     log_ratio = weight * math.log(ours.integer / theirs.integer) + (1 - weight) * math.log(
         ours.floating_point / theirs.floating_point
     )
-    return CoreRatio(log_ratio, math.hypot(ours.deviation, theirs.deviation), theirs.deviation)
+    return CoreRatio(log_ratio, deviation, theirs.deviation)
+
+
+def compared_by_kernels(home: Platform, platform: Platform) -> bool:
+    """Return whether kernels compare two CPUs better than published scores do: nodes of one
+    processor, or that grant only a share of its time."""
+    shares = {each.signature.processor_share or 1.0 for each in (home, platform)}
+    return home.processor == platform.processor is not None or shares != {1.0}
 
 
 def _by_rates(platform: Platform) -> CoreScore:
@@ -113,49 +102,115 @@ def _by_rates(platform: Platform) -> CoreScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Roofline seconds of a program's two parts, one entry per row of a table of platforms."""
+class MovedTime:
+    """The log of seconds on another CPU, with its standard errors."""
 
-    memory: Floats
-    """Seconds in main memory and in the caches that cores share or miss."""
-    core: Floats
-    """Seconds of arithmetic, of first-level cache accesses and of mispredicted branches."""
+    log_time: float
+    deviation: float
+    own_deviation: float
+    """Standard error that the program's times on other CPUs do not share."""
+    cache_width: float = 0.0
+    """Half width in log of what caches may change that hold the data on one of two platforms."""
 
-    @classmethod
-    def of(cls, roofs: RooflineTimes) -> Shares:
-        """Return the parts of a program with these roofline times."""
-        core = np.maximum(np.maximum(roofs.flops, roofs.instructions), roofs.l1) + roofs.branches
-        return cls(np.maximum(np.maximum(roofs.l2, roofs.l3), roofs.dram), core)
-
-    def log_ratio(self, own_s: float, home: int, target: int) -> float:
-        """Return the log ratio of the program's time in row ``target`` to that in row ``home``.
-
-        ``own_s`` is its measured time in row ``home`` in seconds. The time in memory is at most
-        ``own_s``; what remains is time in the core.
-        """
-        share = min(1.0, float(self.memory[home]) / own_s)
-        memory, core = (_ratio(part, home, target) for part in (self.memory, self.core))
-        return math.log(share * memory + (1 - share) * core)
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalShares:
-    """The same of ``TYPICAL_PROGRAM``, with its time in each row per instruction."""
-
-    shares: Shares
-    own_s: Floats
-
-    @classmethod
-    def on(cls, table: Ceilings) -> TypicalShares:
-        """Return the typical program's parts at all points of a table."""
-        roofs = times(TYPICAL_PROGRAM, table, ThreadScaling(0.0, 1.0, measured=False))
-        return cls(Shares.of(roofs), TYPICAL_SLOWDOWN * roofs.parallel)
-
-    def log_ratio(self, home: int, target: int) -> float:
-        """Return the log ratio of its time in row ``target`` to that in row ``home``."""
-        return self.shares.log_ratio(float(self.own_s[home]), home, target)
+    def corrected(
+        self, own_time: OwnTime, reading: ProgramReading, times_as_many_cores: float
+    ) -> MovedTime:
+        """Return the time corrected by labels on this CPU, measured with another number of
+        cores."""
+        scaling = _scaling_deviation(reading, abs(math.log2(times_as_many_cores)))
+        own = own_time.deviation * OWN_PROGRAM_DEVIATION / PROGRAM_DEVIATION
+        return replace(
+            self,
+            log_time=self.log_time + own_time.log_factor,
+            deviation=math.hypot(own_time.deviation, own_time.standard_error, scaling),
+            own_deviation=math.hypot(own, own_time.standard_error, OWN_SCALING * scaling),
+        )
 
 
-def _ratio(seconds: Floats, home: int, target: int) -> float:
-    ours, theirs = float(seconds[home]), float(seconds[target])
-    return theirs / ours if ours > 0 and theirs > 0 else 1.0
+def _scaling_deviation(reading: ProgramReading, doublings: float) -> float:
+    """Return the standard error of the log time by scaling to other numbers of cores."""
+    step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
+    return min(MOST_SCALING_DEVIATION, step * doublings)
+
+
+def moved_between_cpus(reading: ProgramReading, layout: RateTable, index: int) -> MovedTime:
+    """Return the log of seconds on a CPU from the program's own time and the speeds of the cores,
+    without any label."""
+    home, target = layout.table.points[layout.reference], layout.table.points[index]
+    ratio = core_ratio(home.platform, target.platform, reading.mispredicts)
+    cache_width = 0.0
+    if not reading.counted:
+        log_time = _without_counters(reading, layout, index, ratio.log_ratio)
+        cache_width = _cache_width(reading, layout, index)
+    else:
+        ours, logs = layout.reference_core, reading.log_roofs
+        own = math.log(reading.run.runtime_s) + float(logs[ours] - logs[layout.reference])
+        log_time = own + ratio.log_ratio
+        if target.units > 1:
+            rows = (ours, layout.one_core[target.platform.name], index)
+            times_s = math.exp(own), math.exp(log_time)
+            log_time = math.log(_on_all_cores(reading, target.units, *times_s, rows))
+    doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
+    scaling = _scaling_deviation(reading, doublings)
+    unknown = UNKNOWN_DEVIATION if layout.assumed else 0.0
+    return MovedTime(
+        log_time,
+        math.hypot(PROGRAM_DEVIATION, ratio.deviation, unknown, scaling),
+        math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
+        cache_width,
+    )
+
+
+def _without_counters(reading: ProgramReading, layout: RateTable, index: int, core: float) -> float:
+    """Return the log of seconds in row ``index`` of a program of which only the time is known.
+
+    ``core``: log ratio of the times on one core. On several cores of both CPUs it is mixed with the
+    ratio of their bandwidths, in equal parts on whole nodes: that is what programs between whole
+    nodes follow when nobody knows how much memory traffic they have.
+    """
+    table = layout.table
+    home, target = table.points[layout.reference], table.points[index]
+    counts = reading.scaling.usable(np.array([float(home.units), float(target.units)]))
+    by_cores = np.log(reading.scaling.stretch(counts) / counts)
+    by_core = core + float(by_cores[1] - by_cores[0])
+    by_memory = math.log(float(table.dram_bytes[layout.reference] / table.dram_bytes[index]))
+    used = [(each.units - 1) / max(1, each.platform.cores - 1) for each in (home, target)]
+    weight = WHOLE_NODE_MEMORY * max(used) if min(used) > 0 else 0.0
+    return math.log(reading.run.runtime_s) + (1 - weight) * by_core + weight * by_memory
+
+
+def _cache_width(reading: ProgramReading, layout: RateTable, index: int) -> float:
+    """Return the half width in log of what it may change that the pilot's data fit into the last
+    caches of only one of the two platforms; 0: they fit into both or neither, or on one core."""
+    peak, table = reading.profile.peak_memory_bytes, layout.table
+    rows = (layout.reference, index)
+    if peak is None or min(table.points[row].units for row in rows) == 1:
+        return 0.0
+    fitting = [row for row in rows if peak <= table.l3_capacity[row]]
+    if len(fitting) != 1:
+        return 0.0
+    (row,) = fitting
+    faster = math.log(float(table.l3_bytes[row] / table.dram_bytes[row]))
+    return WHOLE_NODE_MEMORY * max(0.0, faster)
+
+
+def _on_all_cores(
+    reading: ProgramReading, units: int, own_s: float, one_core_s: float, rows: tuple[int, int, int]
+) -> float:
+    """Return the seconds on ``units`` cores of a platform, on one of which it is ``one_core_s``.
+
+    ``own_s`` is the time on one core of the reference. The part of it that main memory takes
+    becomes the time at the bandwidth of all cores, the rest is shared among the cores; both follow
+    the program's serial share. ``rows``: table rows of one core of the reference, one core of the
+    platform, and of all the cores.
+    """
+    home, one_core, target = rows
+    roofs, scaling = reading.roofs, reading.scaling
+    cores = scaling.usable(np.array(float(units)))
+    stretch = float(scaling.stretch(cores)) / float(cores)
+    share = min(1.0, float(roofs.dram[home]) / own_s)
+    serial = min(1.0, scaling.serial_share)
+    memory = serial * float(roofs.dram[one_core]) + (1 - serial) * float(roofs.dram[target])
+    memory *= min(1.0, own_s / max(float(roofs.dram[home]), _TINY_S))
+    together = (1 - share) * one_core_s * stretch + memory + float(roofs.fixed[target])
+    return min(together, one_core_s * max(1.0, stretch) + float(roofs.fixed[target]))

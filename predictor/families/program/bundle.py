@@ -77,8 +77,6 @@ class OwnTime(Document):
     standard_error: float = Field(ge=0)
     deviation: Positive
     """Standard deviation of the log time of programs around that factor."""
-    share_weight: float = Field(ge=0, le=1)
-    """How much of the change by the shares of core and memory time happens on this CPU."""
 
 
 class Labelled(Document):
@@ -97,7 +95,8 @@ class Labelled(Document):
     """Data set and selection of rows that the measured times come from."""
     model: str | None = None
     """File name of the ONNX model of the learnt correction; None: there is none."""
-    prior: Calibration
+    prior: Calibration | None
+    """None: whole programs were timed there, which tell ``own_time`` and nothing of loops."""
     dead_zone: float = Field(default=0.0, ge=0)
     """Size below which a learnt log correction counts as noise and is set to 0, see ``firm``."""
     score_quantile: Positive
@@ -108,12 +107,7 @@ class Labelled(Document):
     reference: Name | None = None
     """Platform whose profiles the model was trained on; None: the bundle's reference platform."""
     own_time: OwnTime | None = None
-    """Correction of the prediction from CPU to CPU, which then replaces ``prior`` and ``model``.
-
-    None: these have the lower errors on left-out kernels, or the platform is a GPU."""
-    range_file: str | None = None
-    """File with range data of the programs timed on this platform; None: the bundle's range
-    data."""
+    """Correction of predictions from CPU to CPU; None: there is none."""
 
 
 class ProgramTraining(Document):
@@ -162,7 +156,6 @@ class Manifest(BundleManifest):
             log_factor=sum(s.log_factor for s in forwards) - sum(s.log_factor for s in backwards),
             standard_error=math.hypot(*(step.standard_error for step in steps)),
             deviation=max(step.deviation for step in steps),
-            share_weight=min(step.share_weight for step in steps),
         )
 
     def _way(self, name: str) -> Iterator[tuple[str, OwnTime | None]]:
@@ -185,9 +178,6 @@ class ProgramBundle:
     """ONNX sessions of the learnt correction, by labelled platform."""
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
-    own_ranges: Mapping[str, RangeCheck]
-    """Range data by labelled platform, where the programs timed are not the bundle's training
-    programs."""
 
     @property
     def id(self) -> str:
@@ -226,9 +216,7 @@ def verify(folder: Path) -> Manifest:
 
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
     """Return the names of all files in a program bundle, except the manifest and the model card."""
-    entries = tuple(labelled)
-    named = (name for entry in entries for name in (entry.model, entry.range_file) if name)
-    return {RANGE, *named}
+    return {RANGE, *(entry.model for entry in labelled if entry.model)}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> ProgramBundle:
@@ -239,8 +227,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> ProgramBundle:
     manifest = verify(folder)
     models = {e.platform: open_model(folder / e.model) for e in manifest.labelled if e.model}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
-    own = {e.platform: read_range(folder / e.range_file) for e in manifest.labelled if e.range_file}
-    return ProgramBundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)
+    return ProgramBundle(folder, manifest, models, dead_zones, read_range(folder / RANGE))
 
 
 def conflicting_labels(labelled: Iterable[Labelled]) -> list[str]:

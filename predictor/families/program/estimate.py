@@ -4,12 +4,11 @@ count.
 The basis says how a time was obtained:
 
 - on the platform that the profile was measured on, the measured time is used;
-- on a labelled platform (the bundle has measured times of its training programs there), the
-  calibrated roofline time is multiplied by the learnt correction; at other core counts than the
-  labelled one the basis is ``scaled``;
-- on any other platform, the calibrated roofline time is used alone;
-- from CPU to CPU the program's own time and the speeds of the cores, with a correction where the
-  bundle has one; so without counters on labelled CPUs, too.
+- from CPU to CPU it is the program's own time by the speeds of the cores (``between_cpus``), with
+  the CPU's factor where programs were timed there; only a loop like the bundle's training kernels
+  takes what was learnt of them on a CPU where they were timed;
+- to and from GPUs it is the calibrated roofline time, with the learnt correction where the training
+  kernels were timed; at other core counts than theirs the basis is ``scaled``.
 
 The less was measured on a platform, the wider the interval, by the factors below.
 """
@@ -24,17 +23,17 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.amdahl import busy_cores, cores_used
-from berth.predictor.families.program.between_cpus import SHARE_WEIGHT, Shares
+from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import Calibration, Labelled, ProgramBundle
 from berth.predictor.families.program.features import feature_row
-from berth.predictor.families.program.moved import MovedTime, moved_between_cpus
 from berth.predictor.families.program.reading import ProgramReading, RateTable
-from berth.predictor.families.program.time_only import (
-    BETWEEN_GPUS_LOG_WIDTH,
-    CPU_AND_GPU_LOG_WIDTH,
-)
 from berth.predictor.hardware.ceilings import Allocation
 
+BETWEEN_GPUS_LOG_WIDTH = math.log(8.0)
+"""Half width of the log time of a program without counters on another GPU: as far as the reference
+kernels spread, whose counters are those of no such program."""
+CPU_AND_GPU_LOG_WIDTH = math.log(30.0)
+"""The same from a CPU to a GPU and back."""
 NEW_PLATFORM_WIDENING = 1.5
 """Factor on the log interval for a CPU without measured times, because its bias is unknown."""
 NEW_GPU_WIDTH = 0.83
@@ -108,7 +107,6 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        self._shares = Shares.of(reading.roofs)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
         self._unusual = bundle.range_check.widening(reading.work_features)
@@ -127,24 +125,36 @@ class _Program:
         entry = self._labelled.get(layout.labels_of.get(point.platform.name, ""))
         if not layout.is_between_cpus(point):
             return self._with_gpu(index, point, None if layout.assumed else entry)
-        own_time = None
+        if entry is not None and not layout.assumed and self._is_loop_of(entry):
+            return self._labelled_there(index, point, entry)
+        moved = moved_between_cpus(self._reading, layout, index)
+        more_cores = point.units / (1 if entry is None else entry.cores)
         if not layout.assumed:
             target = point.platform.name if entry is None else entry.platform
             own_time = self._bundle.manifest.own_time_between(layout.home, target)
-            if own_time is None and entry is not None and self._reading.counted:
-                return self._labelled_there(index, point, entry)
-        weight = SHARE_WEIGHT if own_time is None else own_time.share_weight
-        moved = moved_between_cpus(self._reading, self._shares, layout, index, weight)
-        more_cores = point.units / (1 if entry is None else entry.cores)
-        if own_time is not None:
-            moved = moved.corrected(own_time, self._reading, more_cores)
-        if entry is None or layout.assumed:
-            return self._by_own_time(moved, Basis.PRIOR)
-        return self._by_own_time(moved, _basis(entry, abs(math.log2(more_cores))))
+            if own_time is not None:
+                moved = moved.corrected(own_time, self._reading, more_cores)
+        basis = Basis.PRIOR
+        if entry is not None and not layout.assumed:
+            basis = _basis(entry, abs(math.log2(more_cores)))
+        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.cache_width)
+        return LogEstimate(
+            moved.log_time,
+            max(LEAST_LOG_WIDTH, half_width),
+            basis,
+            NORMAL_90 * moved.own_deviation,
+        )
+
+    def _is_loop_of(self, entry: Labelled) -> bool:
+        """Return whether the program is like the training kernels, and enough of these were timed
+        on the labelled CPU."""
+        enough = entry.prior is not None and entry.kernels >= CALIBRATED_KERNELS
+        near = self._bundle.range_check.is_near(self._reading.work_features)
+        return enough and self._reading.counted and near
 
     def _with_gpu(self, index: int, point: Allocation, entry: Labelled | None) -> LogEstimate:
         """Return the estimate of a program to, from or between GPUs."""
-        if self._reading.counted and entry is not None:
+        if self._reading.counted and entry is not None and entry.prior is not None:
             return self._labelled_there(index, point, entry)
         if self._reading.counted:
             return self._by_roofline(index, point)
@@ -187,25 +197,13 @@ class _Program:
         busy = busy_cores(self._reading.profile, None if self._layout.assumed else home) or cores
         return log_time, log_time + math.log(max(1.0, busy / units))
 
-    def _by_own_time(self, moved: MovedTime, basis: Basis) -> LogEstimate:
-        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.cache_width)
-        return LogEstimate(
-            moved.log_time,
-            max(LEAST_LOG_WIDTH, half_width),
-            basis,
-            NORMAL_90 * moved.own_deviation,
-        )
-
     def _labelled_there(self, index: int, point: Allocation, entry: Labelled) -> LogEstimate:
-        manifest, name = self._bundle.manifest, entry.platform
+        manifest, name, prior = self._bundle.manifest, entry.platform, entry.prior
+        assert prior is not None  # noqa: S101 - callers look
         apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
-        own_range = self._bundle.own_ranges.get(name)
-        unusual = self._unusual
-        if own_range is not None:
-            unusual = own_range.widening(self._reading.work_features)
-        widening = self._widening(unusual, entry.reference or manifest.reference)
+        widening = self._widening(entry.reference or manifest.reference)
         return LogEstimate(
-            _calibrated(entry.prior, self._reading, index, self._residuals[name]),
+            _calibrated(prior, self._reading, index, self._residuals[name]),
             entry.score_quantile
             * self._difficulties[name]
             * widening
@@ -217,21 +215,21 @@ class _Program:
         manifest, kind = self._bundle.manifest, "gpu" if point.gpus else "cpu"
         prior = manifest.priors[kind]
         apart = 0.0 if point.gpus else math.log2(point.units)
-        widening = self._widening(self._unusual, manifest.reference)
+        widening = self._widening(manifest.reference)
         spread = prior.score_quantile * self._difficulties.get(kind, UNKNOWN_DIFFICULTY) * widening
         spread *= 1 + self._doubling * apart
         spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
         log_time = _calibrated(prior, self._reading, index, 0.0)
         return LogEstimate(log_time, spread, Basis.PRIOR)
 
-    def _widening(self, unusual: float, reference: str) -> float:
-        """Return the factor on the log interval: ``unusual`` for how far the program is from the
-        training programs, also of a part of a run, and of a profile from elsewhere than the
-        training profiles (``reference``)."""
+    def _widening(self, reference: str) -> float:
+        """Return the factor on the log interval for how far the program is from the training
+        programs, for a part of a run, and for a profile from elsewhere than the training profiles
+        (``reference``)."""
         partial = 1.0 if self._reading.work.complete else PARTIAL_WIDENING
         is_elsewhere = self._reading.profile.platform != reference
         elsewhere = OTHER_REFERENCE_WIDENING if is_elsewhere else 1.0
-        return unusual * partial * elsewhere
+        return self._unusual * partial * elsewhere
 
 
 def _with_noise(estimated: LogEstimate, profile: Profile) -> LogEstimate:
@@ -288,7 +286,7 @@ def _difficulties(
     """
     difficulties = {}
     for entry in bundle.manifest.labelled:
-        if entry.platform not in residuals:
+        if entry.platform not in residuals or entry.prior is None:
             continue
         index = layout.labelled[entry.platform]
         corrected = _calibrated(entry.prior, reading, index, residuals[entry.platform])

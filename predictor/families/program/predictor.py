@@ -22,11 +22,10 @@ from berth.predictor.core.program_memory import memory_on, ran_on_gpu
 from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.amdahl import cores_used
-from berth.predictor.families.program.between_cpus import Shares, TypicalShares
+from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import ProgramBundle
 from berth.predictor.families.program.doubts import crowded, doubt_anywhere, private_arrays
 from berth.predictor.families.program.estimate import LogEstimate, estimate
-from berth.predictor.families.program.moved import moved_between_cpus
 from berth.predictor.families.program.problem_size import own_size, size_growth
 from berth.predictor.families.program.reading import ProgramReading, RateTable, read
 from berth.predictor.hardware.ceilings import Allocation, Ceilings, core_grid
@@ -116,7 +115,7 @@ class Predictor:
         reading = self.read(profile, layout)
         estimates = estimate(reading, layout, self._bundle)
         launches = reading.roofs.launches if reading.counted else layout.table.fork_s
-        doubts = self._doubts(reading, points, reference)
+        doubts = self._doubts(reading, layout, points, reference)
         return [
             _prediction(
                 reading,
@@ -172,18 +171,13 @@ class Predictor:
             },
             home=(same_as(home, labels.values()) or home).name,
             one_core={p.platform.name: first + len(own) + i for i, p in enumerate(cpus)},
-            typical=TypicalShares.on(table),
         )
 
-    def between_cpus(
-        self, profile: Profile, point: Allocation, reference: Platform, share_weight: float
-    ) -> float:
+    def between_cpus(self, profile: Profile, point: Allocation, reference: Platform) -> float:
         """Return the log of seconds predicted at a point of a CPU from the program's own time on
         another CPU and the speeds of the cores, without any label of the CPU."""
         layout = self.layout(profile, [point], reference)
-        reading = self.read(profile, layout)
-        shares = Shares.of(reading.roofs)
-        return moved_between_cpus(reading, shares, layout, 0, share_weight).log_time
+        return moved_between_cpus(self.read(profile, layout), layout, 0).log_time
 
     def read(self, profile: Profile, layout: RateTable) -> ProgramReading:
         """Return the profile with its work and with roofline times at the points of ``layout``.
@@ -199,7 +193,11 @@ class Predictor:
         return read(profile, profile.runtime.median_s, layout, typical)
 
     def _doubts(
-        self, reading: ProgramReading, points: Sequence[Allocation], reference: Platform | None
+        self,
+        reading: ProgramReading,
+        layout: RateTable,
+        points: Sequence[Allocation],
+        reference: Platform | None,
     ) -> dict[str, str | None]:
         """Return by platform name why its predictions should not be acted on; None: no reason."""
         names = _names(points)
@@ -207,16 +205,12 @@ class Predictor:
             return dict.fromkeys(names, why)
         if not reading.counted:
             return dict.fromkeys(names)
-        values = reading.work_features
-        general = self._bundle.range_check.unlike(values)
-        own = self._bundle.own_ranges
+        general = self._bundle.range_check.unlike(reading.work_features)
         private = private_arrays(reading.work)
         labelled = {entry.platform for entry in self._bundle.manifest.labelled}
-        gpus = {point.platform.name for point in points if point.platform.is_gpu}
+        on_cpu = {point.platform.name for point in points if layout.is_between_cpus(point)}
         return {
-            name: own[name].unlike(values)
-            if name in own
-            else general or (private if name in gpus - labelled else None)
+            name: None if name in on_cpu else general or (None if name in labelled else private)
             for name in names
         }
 

@@ -15,7 +15,7 @@ from berth.predictor.families.program.explain import bottlenecks
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
-from berth.predictor.families.program.time_only import missing_counters_sentence
+from berth.predictor.families.program.work import missing_counters_sentence
 from berth.predictor.hardware.ceilings import Allocation
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from berth.predictor.core.arrays import Floats
 
 _CLIP = 8.0
 """Largest difference in one feature that counts, in standard deviations."""
+NEAR = 0.3
+"""Distance (multiple of the threshold) below which a program is like the training kernels: of
+kernels left out, the calibrated roofline has half the error of own time times the ratio of the
+cores below it (17 and 28 %), and more beyond (43 and 30 %)."""
 FURTHEST = 1.5
 """Distance (multiple of the threshold) beyond which no error can be stated and Berth abstains."""
 GROWTH = 0.8
@@ -87,20 +91,6 @@ class RangeCheck:
             check.names, centre, scale, standard, check.low, check.high, max(threshold, 1e-6)
         )
 
-    def raw_rows(self) -> Floats:
-        """Return the training kernels' features in their own units, before standardisation."""
-        return self.rows * self.scale + self.centre
-
-    def with_rows(self, rows: Floats) -> RangeCheck:
-        """Return a range check that also knows these training rows, with the same scales and
-        threshold."""
-        return replace(
-            self,
-            rows=np.vstack([self.rows, (rows - self.centre) / self.scale]),
-            low=np.fmin(self.low, np.nan_to_num(np.fmin.reduce(rows), nan=math.inf)),
-            high=np.fmax(self.high, np.nan_to_num(np.fmax.reduce(rows), nan=-math.inf)),
-        )
-
     def distance(self, values: Floats) -> float:
         """Return a program's distance to the nearest training kernel, over the threshold (> 1: out
         of range)."""
@@ -121,6 +111,10 @@ class RangeCheck:
         strange = bool((np.abs(values - self.centre)[others] > _LEAST_SCALE).any())
         apart = min(self._learnt_distance(values), FURTHEST)
         return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
+
+    def is_near(self, values: Floats) -> bool:
+        """Return whether a program with these features is like the training kernels."""
+        return self._learnt_distance(values) < NEAR
 
     def unlike(self, values: Floats) -> str | None:
         """Return a sentence naming the most unusual feature of a program unlike all training

@@ -11,14 +11,14 @@ import numpy as np
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.between_cpus import TYPICAL_PROGRAM, TypicalShares
 from berth.predictor.families.program.features import Reference, work_features
 from berth.predictor.families.program.roofline import RooflineTimes, thread_scaling, times
-from berth.predictor.families.program.time_only import (
-    is_time_only,
-    mispredicts_per_instruction,
+from berth.predictor.families.program.work import (
+    TYPICAL_PROGRAM,
+    Work,
+    missing_counters,
+    work_of,
 )
-from berth.predictor.families.program.work import Work, work_of
 from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
 
@@ -50,8 +50,6 @@ class RateTable:
     hardware."""
     one_core: dict[str, int]
     """Table row of one core, by name of each requested CPU platform."""
-    typical: TypicalShares
-    """How a typical program's time splits into core and memory, by table row."""
 
     def is_between_cpus(self, point: Allocation) -> bool:
         return not point.gpus and not self.table.points[self.reference].gpus
@@ -72,7 +70,7 @@ class ProgramReading:
     counted: bool = True
     """False: the work is that of a typical program, only the time is this program's."""
     mispredicts: float | None = None
-    """Mispredicted branches per instruction where ``counted`` is False; None: not counted."""
+    """Mispredicted branches per instruction; None: not counted."""
 
     @property
     def work_features(self) -> Floats:
@@ -90,7 +88,7 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
     its time.
     """
     home = None if layout.assumed else layout.table.points[layout.reference].platform
-    counted = not is_time_only(profile)
+    counted = not missing_counters(profile)
     work = work_of(profile) if counted else TYPICAL_PROGRAM
     scaling = thread_scaling(profile, work, home)
     run = Reference(runtime_s, layout.reference)
@@ -101,7 +99,13 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
         roofs = times(work, layout.table, scaling)
     logs = np.log(roofs.total)
     efficiency = math.log(runtime_s) - float(logs[layout.reference])
-    mispredicts = None if counted else mispredicts_per_instruction(profile)
+    mispredicts = mispredicts_per_instruction(profile)
     return ProgramReading(
         profile, work, scaling, run, roofs, logs, efficiency, counted, mispredicts
     )
+
+
+def mispredicts_per_instruction(profile: Profile) -> float | None:
+    """Return the mispredicted branches per instruction of a profile; None: not counted."""
+    instructions, mispredicts = profile.value("instructions"), profile.value("branch_misses")
+    return mispredicts / instructions if instructions and mispredicts is not None else None

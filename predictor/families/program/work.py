@@ -197,6 +197,36 @@ def work_of(profile: Profile) -> Work:
     )
 
 
+TYPICAL_PROGRAM = Work(
+    instructions=1.0,
+    loads=0.3,
+    stores=0.12,
+    access_bytes=3.2,
+    store_bytes=1.0,
+    flops_f64=0.1,
+    flops_f32=0.0,
+    int_ops=0.4,
+    branches=0.15,
+    mispredicts=0.003,
+    read_misses=(0.015, 0.005, 0.001),
+    write_misses=(0.004, 0.002, 0.0005),
+    footprint_bytes=100e6,
+    regions=None,
+    atomics=None,
+    complete=False,
+)
+"""Counts per instruction of a typical whole program on one core: they split the time of a program
+without counters into time in memory and in the core where the number of cores changes."""
+
+
+def missing_counters_sentence(profile: Profile) -> str | None:
+    """Return what a profile lacks and how it is predicted without; None: it lacks nothing."""
+    absent = missing_counters(profile)
+    if not absent:
+        return None
+    return f"it has no {', no '.join(absent)}: predicted by its time, like a typical program"
+
+
 def _levels(profile: Profile, kind: str) -> Levels:
     """Return the misses of loads or stores (``kind`` is ``load`` or ``store``) by cache level.
 

@@ -2,7 +2,8 @@
 
 The correction is one factor for all programs. It is shrunk towards 1 as far as the speeds of both
 cores are known without labels, so that the first label already helps and one odd program hardly
-counts.
+counts. The reference kernels tell a whole program's factor no better than a benchmark does, except
+between nodes of one processor.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, group_quantile
 from berth.predictor.families.program.between_cpus import (
     PROGRAM_DEVIATION,
-    SHARE_WEIGHT,
-    UNKNOWN_DEVIATION,
+    compared_by_kernels,
     core_ratio,
 )
 from berth.predictor.families.program.bundle import OwnTime
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.time_only import mispredicts_per_instruction
+from berth.predictor.families.program.reading import mispredicts_per_instruction
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware.ceilings import Allocation
+from berth.predictor.hardware.core_speed import BENCHMARK_DEVIATION
 from berth.predictor.learning.programs.columns import ProfilePair
 from berth.predictor.learning.programs.prior import ENOUGH_KERNELS, kernel_weights
 
@@ -37,54 +39,64 @@ LEAST_DEVIATION = 0.02
 _FACTORS = np.arange(-3.0, 3.0001, 0.01)
 
 
-def log_errors(
+def own_time_of(
     predictor: Predictor,
     pairs: Sequence[ProfilePair],
     point: Allocation,
-    home: Mapping[str, Platform],
-    share_weight: float = SHARE_WEIGHT,
-) -> Floats:
-    """Return [pairs] log of measured time at ``point`` over time predicted from CPU to CPU.
-
-    ``home`` has the platforms of the pairs' first profiles by name.
-    """
-
-    def predicted(pair: ProfilePair) -> float:
-        return predictor.between_cpus(
-            pair.reference, point, home[pair.reference.platform], share_weight
-        )
-
-    return np.array([math.log(pair.target_s) - predicted(pair) for pair in pairs])
-
-
-def start_deviation(
-    pairs: Sequence[ProfilePair], platform: Platform, home: Mapping[str, Platform]
-) -> float:
-    """Return how well the speeds of the cores are known without labels, as a standard error of log
-    time."""
-    ratios = [
-        core_ratio(
-            home[pair.reference.platform], platform, mispredicts_per_instruction(pair.reference)
-        )
-        for pair in pairs
+    platforms: Mapping[str, Platform],
+) -> OwnTime:
+    """Return the correction of programs at ``point`` by pairs of profiles, the first of each from
+    one of ``platforms``."""
+    homes = [platforms[pair.reference.platform] for pair in pairs]
+    predicted = [
+        predictor.between_cpus(pair.reference, point, home)
+        for pair, home in zip(pairs, homes, strict=True)
     ]
-    return factor_deviation(
-        max(UNKNOWN_DEVIATION if ratio is None else ratio.deviation for ratio in ratios)
+    errors = np.log([pair.target_s for pair in pairs]) - np.array(predicted)
+    ratios = [
+        core_ratio(home, point.platform, mispredicts_per_instruction(pair.reference))
+        for pair, home in zip(pairs, homes, strict=True)
+    ]
+    deviation = max(ratio.deviation for ratio in ratios)
+    kernels = tuple(pair.kernel for pair in pairs)
+    if are_benchmark(pairs, point.platform, platforms):
+        return by_benchmark(errors, kernels, deviation)
+    return fit_own_time(errors, kernels, max(SCORE_DEVIATION, deviation))
+
+
+def are_benchmark(
+    pairs: Sequence[ProfilePair], platform: Platform, platforms: Mapping[str, Platform]
+) -> bool:
+    """Return whether all pairs are runs of the reference kernels on CPUs that these compare no
+    better than published scores do."""
+    return all(
+        pair.reference.name in suite_profiles()
+        and not compared_by_kernels(platforms[pair.reference.platform], platform)
+        for pair in pairs
     )
 
 
-def factor_deviation(core_deviation: float) -> float:
-    """Return the standard deviation of a CPU's log factor around 0, where the ratio of core speeds
-    is known with this standard error."""
-    return max(SCORE_DEVIATION, core_deviation)
+def by_benchmark(errors: Floats, kernels: tuple[str, ...], deviation: float) -> OwnTime:
+    """Return the correction of whole programs by the reference kernels' log errors: none where the
+    speeds of both cores are published (``deviation`` 0)."""
+    fitted = fit_own_time(errors, kernels, UNSHRUNK)
+    off = math.hypot(BENCHMARK_DEVIATION, fitted.standard_error)
+    trust = deviation**2 / (deviation**2 + off**2)
+    return OwnTime(
+        log_factor=trust * fitted.log_factor,
+        standard_error=math.sqrt(trust) * off,
+        deviation=PROGRAM_DEVIATION,
+    )
 
 
-def fit_own_time(
-    errors: Floats, kernels: tuple[str, ...], deviation: float, share_weight: float = SHARE_WEIGHT
-) -> OwnTime:
+UNSHRUNK = 10.0
+"""Standard deviation of a factor of which nothing is known without labels."""
+
+
+def fit_own_time(errors: Floats, kernels: tuple[str, ...], deviation: float) -> OwnTime:
     """Return the correction by labels with these log errors, each kernel with the same weight.
 
-    ``deviation``: that of ``start_deviation``.
+    ``deviation``: how well the factor is known without labels, as a standard error of log time.
     """
     count = len(set(kernels))
     factor = _log_factor(errors, kernels, deviation)
@@ -96,7 +108,6 @@ def fit_own_time(
         log_factor=factor,
         standard_error=spread / math.sqrt(count + (spread / deviation) ** 2),
         deviation=spread,
-        share_weight=share_weight,
     )
 
 

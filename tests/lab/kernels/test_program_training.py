@@ -13,19 +13,20 @@ from toy_profiles import QUICK, examples, profile
 from berth.pilot.errors import BerthError, UsageError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import kernel_and_size
+from berth.predictor.learning.programs.columns import LabelRows, kernel_and_size
 from lab.ground.splits import folds
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
+from lab.kernels import residual_model
+from lab.kernels.evaluate_programs import by_kernel
 from lab.kernels.examples import Example, columns, join
 from lab.kernels.program_bundle import train
-from lab.kernels.residual_model import Settings, fit, fit_prior
-from lab.kernels.select import Guess, select
+from lab.kernels.residual_model import Model, Settings, fit, fit_prior, held_out
 
 ALL = platforms.shipped()
 
 
 def run(made: list[Example], folder: Path, seed: int = 0) -> Manifest:
-    return train(made, ALL, folder, seed=seed, command="test", figures={}, candidates=QUICK)
+    return train(made, ALL, folder, seed=seed, command="test", figures={}, rounds=QUICK)
 
 
 def test_the_same_seed_gives_the_same_bundle(tmp_path: Path) -> None:
@@ -109,35 +110,35 @@ def test_the_prior_recovers_what_made_the_times() -> None:
     assert prior.carry == pytest.approx(0.6, abs=0.03)
 
 
-def test_selection_never_fits_on_the_kernel_that_it_scores() -> None:
+def test_no_model_is_fitted_on_the_kernel_that_it_predicts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data = columns(examples(), ALL["quartz"], ALL["epyc-genoa-vm"])
     seen: list[set[str]] = []
 
-    def spy(rows, candidates, seed):  # type: ignore[no-untyped-def]
-        trained = set(rows.kernels)
+    def spy(rows: LabelRows, settings: Settings, seed: int) -> Model:
+        seen.append(set(rows.kernels))
+        return fit(rows, settings, seed)
 
-        def predict(held):  # type: ignore[no-untyped-def]
-            seen.append(trained & set(held.kernels))
-            return Guess(held.log_time, np.ones(len(held)))
-
-        return [predict] * len(candidates)
-
-    select(data, count=7, seed=0, candidates=QUICK, fitter=spy)
-    assert seen
-    assert not any(seen)
+    monkeypatch.setattr(residual_model, "fit", spy)
+    parts = by_kernel(data.kernels)
+    out = held_out(data, parts, Settings(rounds=QUICK), seed=0)
+    names = sorted(set(data.kernels))
+    assert seen == [set(names) - {name} for name in names]
+    assert np.isfinite(out.log_time).all()
 
 
 def test_onnx_says_what_the_trainer_says_also_with_gaps() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
-    model = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0)
+    model = fit(data, Settings(rounds=50, depth=3), seed=0)
     onnx = trees_to_onnx(model.residual, data.features.shape[1])
     assert check_trees_agree(onnx, model.residual, data.features) <= 1e-5
 
 
 def test_a_model_that_converts_wrongly_is_never_written() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
-    ours = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0).residual
-    theirs = fit(data, Settings(rounds=5, depth=1, least_weight=1.0), seed=0).residual
+    ours = fit(data, Settings(rounds=50, depth=3), seed=0).residual
+    theirs = fit(data, Settings(rounds=5, depth=1), seed=0).residual
     onnx = trees_to_onnx(theirs, data.features.shape[1])
     with pytest.raises(BerthError, match="differs"):
         check_trees_agree(onnx, ours, np.asarray(data.features))
