@@ -62,7 +62,7 @@ class ComparedJob(NamedTuple):
     is_control: bool
     completed: bool
     value: float
-    """Seconds from submission to end, cost, or joules."""
+    """Seconds from submission to end (or those of its wait, or run), cost, or joules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class MeasuredGain:
     """One quantity of the changed jobs of a program, or of all, against their control jobs."""
 
     quantity: str
-    """``time``, ``cost`` or ``energy``."""
+    """``time`` (of which ``wait`` and ``run`` are the parts), ``cost`` or ``energy``."""
     control: str
     """Says what control jobs got: ``written`` or ``list`` (``policy.control``)."""
     program: str | None
@@ -187,7 +187,9 @@ def _values(outcome: RunSums, candidate: Candidate | None) -> list[tuple[str, fl
     """Return what the job took of each quantity that is known."""
     values = []
     if outcome.submit_s is not None and outcome.end_s is not None:
-        values.append(("time", max(0.0, outcome.end_s - outcome.submit_s)))
+        took_s = max(0.0, outcome.end_s - outcome.submit_s)
+        waited_s = max(0.0, took_s - outcome.elapsed_s)
+        values += [("time", took_s), ("wait", waited_s), ("run", took_s - waited_s)]
     if candidate is not None:
         held = Resources(outcome.nodes or 1, 1, outcome.cores or 1, outcome.gpus or 0)
         price = price_per_hour(candidate, held)

@@ -93,7 +93,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """One group's share and its interval, from 0 to 1."""
+    """One group's share or ratio with its interval; 1 is drawn as 100 %."""
 
     name: str
     low: float
@@ -141,8 +141,19 @@ def shares(rows: Sequence[ShareBar], *, promised: float, label: str) -> str:
         axes.axvline(100 * promised, color=INK, linewidth=0.9, linestyle="--")
         axes.set_yticks(range(len(shown)), [share.name for share in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.set_xlim(0, 102)
+        axes.set_xlim(0, 102 * max(1.0, *(share.high for share in shown)))
         axes.set_xlabel(label)
+        return element(figure)
+
+
+def counts_by_day(days: Sequence[tuple[str, int, int]]) -> str:
+    """Return an SVG of counts by day: the day's name, all, and those among them in colour."""
+    with drawing(_GRID):
+        figure, axes = axes_of(_GRID, 6.4, 2.4)
+        names = [name for name, _, _ in days]
+        axes.bar(names, [count for _, count, _ in days], color=_GRID, label="all jobs")
+        axes.bar(names, [among for _, _, among in days], color=_TRUSTED, label="changed")
+        axes.legend(frameon=False, fontsize=8)
         return element(figure)
 
 

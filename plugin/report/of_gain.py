@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from berth.pilot.units import J_PER_KWH, format_elapsed
-from berth.plugin.report.parts import Column, Part, Table
+from berth.plugin.pictures.charts import ShareBar, shares
+from berth.plugin.report.parts import Column, Part, Picture, Table, drawn
 from berth.policies.codes import Ground
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ def _kilowatt_hours(joules: float) -> str:
 
 _WRITE: Mapping[str, Callable[[float], str]] = {
     "time": _hours,
+    "wait": _hours,
+    "run": _hours,
     "cost": "{:,.2f}".format,
     "energy": _kilowatt_hours,
 }
-_TITLES = {"time": "time to end", "cost": "cost", "energy": "energy"}
+_TITLES = {"time": "time to end", "wait": "of it the wait", "run": "of it the run", "cost": "cost",
+           "energy": "energy"}  # fmt: skip
 
 
 _CONTROL = {"written": "jobs left as written", "list": "jobs with the plain list of partitions"}
@@ -108,6 +112,22 @@ def gain_part(measured: Sequence[MeasuredGain], grounds: Mapping[str, int]) -> P
     shown = [g for g in (*totals, *programs[:MOST_PROGRAMS]) if g.mismatch is None]
     tables = [Table("Changed jobs against control jobs", MEASURED, shown)] if shown else []
     return Part("", verdicts or [TOO_FEW], tables=tables, notes=notes)
+
+
+def gain_pictures(measured: Sequence[MeasuredGain]) -> tuple[Picture, ...]:
+    """Return a picture of what control jobs took over what changed jobs took, with intervals."""
+    rows = [
+        ShareBar(_of(gain), gain.ratio_interval[0], gain.ratio or 1.0, gain.ratio_interval[1])
+        for gain in measured
+        if gain.program is None and gain.ratio_interval is not None and gain.mismatch is None
+    ]
+    if not rows:
+        return ()
+    label = "control jobs over changed jobs, % (right of the line: the changes help)"
+    return drawn(
+        "What control jobs took over what changed jobs took, with 95 % intervals",
+        lambda: shares(rows, promised=1.0, label=label),
+    )
 
 
 TOO_FEW = "Too few jobs ended, of changed ones and of control jobs, to say what was gained."

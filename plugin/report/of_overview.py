@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from berth.pilot.errors import BerthError
@@ -12,9 +13,20 @@ from berth.pilot.units import counted
 from berth.plugin.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.outcomes.measured_gain import gains_of
-from berth.plugin.report.of_gain import GROUNDS, gain_part
+from berth.plugin.pictures.charts import counts_by_day
+from berth.plugin.report.of_gain import GROUNDS, gain_part, gain_pictures
 from berth.plugin.report.of_installation import FINDINGS
-from berth.plugin.report.parts import Column, Part, Report, Table, part, sentence
+from berth.plugin.report.of_site import compared_times
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Picture,
+    Report,
+    Table,
+    drawn,
+    part,
+    sentence,
+)
 from berth.plugin.site import Site
 from berth.plugin.site.changes_now import changes_now
 from berth.plugin.store import Store
@@ -128,7 +140,8 @@ def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
     """Return the figures of the last week. Raises BerthError."""
     now_s = time.time()
     ended, count = newest_jobs(store, now_s - 7 * DAY_S, now_s + DAY_S)
-    gain = gain_part(*gains_of(store, ended, site))
+    measured, grounds = gains_of(store, ended, site)
+    gain = gain_part(measured, grounds)
     all_jobs = summarise(ended, "state")[-1:]
     lines = [
         f"{row.coverage:.0%} of {row.compared:,} real times lie inside the 90 % interval: "
@@ -140,8 +153,14 @@ def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
     failures = _failures(store, ended)
     return WeekFigures(
         _answers(store, now_s, link),
-        Part("", [*gain.lines, *map(sentence, bound)], tables=gain.tables, notes=gain.notes),
-        Part("", lines or ["No job with a predicted time has completed."]),
+        Part(
+            "",
+            [*gain.lines, *map(sentence, bound)],
+            gain_pictures(measured),
+            gain.tables,
+            notes=gain.notes,
+        ),
+        Part("", lines or ["No job with a predicted time has completed."], compared_times(ended)),
         replace(
             failures,
             lines=[*failures.lines, *map(sentence, newest_only("jobs", len(ended), count))],
@@ -150,9 +169,8 @@ def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
 
 
 def _answers(store: Store, now_s: float, link: Links) -> Part:
-    day, week = (
-        store.decisions.answered(now_s - days * DAY_S, MOST_COUNTED) for days in (1.0, 7.0)
-    )
+    since = [store.decisions.answered(now_s - days * DAY_S, MOST_COUNTED) for days in range(1, 8)]
+    day, week = since[0], since[-1]
     if not week:
         return Part("", ["No job was submitted in the last 7 days."])
     rows = [
@@ -183,7 +201,19 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
         f"Last {span}: {_sum(counts, 'edit'):,} of {sum(counts.values()):,} jobs were changed."
         for span, counts in (("day", day), ("7 days", week))
     ]
-    return Part("", lines, tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
+    tables = [Table("Jobs by answer", _ANSWERS, rows, links=links)]
+    return Part("", lines, _by_day(since, now_s), tables)
+
+
+def _by_day(since: Sequence[Mapping[tuple[str, str, str], int]], now_s: float) -> Sequence[Picture]:
+    """Return a picture of the jobs of each of the last days, from those since 1, 2 ... days."""
+    sums = [(0, 0), *((sum(counts.values()), _sum(counts, "edit")) for counts in since)]
+    days = [
+        (time.strftime("%a %d", time.localtime(now_s - number * DAY_S)), every - later, edit - of)
+        for number, ((later, of), (every, edit)) in enumerate(pairwise(sums))
+    ]
+    words = "Jobs submitted in the 24 hours before this time of each day, and those changed"
+    return drawn(words, lambda: counts_by_day(days[::-1]))
 
 
 _ANSWERS: tuple[Column[AnswerCount], ...] = (

@@ -208,12 +208,13 @@ def _accuracy(ended: Sequence[RunSums], count: int, *, pictures: bool) -> Part:
             f"Intervals promise to hold {NOMINAL:.0%} of real times.",
             *map(sentence, newest_only("jobs", len(ended), count)),
         ],
-        [*_compared(ended), *_coverage(by_platform)] if pictures else (),
+        [*compared_times(ended), *_coverage(by_platform)] if pictures else (),
         tables,
     )
 
 
-def _compared(ended: Sequence[RunSums]) -> tuple[Picture, ...]:
+def compared_times(ended: Sequence[RunSums]) -> tuple[Picture, ...]:
+    """Return a picture of these jobs' real and predicted times; empty: none has both."""
     compared = (
         Compared(job.predicted_s, job.elapsed_s, is_inside(job))
         for job in reversed(ended)

@@ -180,16 +180,16 @@ def test_the_list_is_a_control_arm_of_its_own() -> None:
     written = drawn_runs(share=0.3)
     against_list = drawn_runs(share=0.3, control="list", first=1_000)
     gains = measured_gains([*written[0], *against_list[0]], written[1] | against_list[1])
-    assert [(gain.control, gain.jobs + gain.controls) for gain in gains] == [
-        ("written", 1_000), ("list", 1_000),
-    ]  # fmt: skip
+    counted = [(gain.control, gain.quantity, gain.jobs + gain.controls) for gain in gains]
+    quantities = ("time", "wait", "run")
+    assert counted == [(of, each, 1_000) for of in ("written", "list") for each in quantities]
     assert "jobs with the plain list of partitions take" in gain_part(gains, {}).lines[1]
 
 
 def test_arms_of_the_wrong_size_give_no_verdict() -> None:
     runs, arms = drawn_runs(share=0.3)
     kept = [run for n, run in enumerate(runs) if arms[run.decision or ""].arm == "changed" or n % 2]
-    (gain,) = measured_gains(kept, arms)
+    gain = measured_gains(kept, arms)[0]
     assert gain.mismatch is not None
     part = gain_part([gain], {})
     assert part.lines[0].startswith("No verdict: ")

@@ -85,13 +85,15 @@ def _fill(store: Store) -> None:
         best = next(row for row in rows if row["candidate"] == made.chosen)
         low, mid, high = best["runtime_s"]
         took_s = mid * float(np.exp(random.normal(0.0, 0.12)))
+        waited_s = float(random.exponential(mid if made.code == "control" else mid / 2))
         state = "failed" if number % 17 == 5 else "completed"
         outcomes.append(
             PlacedRun(
                 "demo", str(4_700 + number), user, state, decision=made.id, workload=name,
                 partition="gpu" if best["candidate"] == "v100" else "cpu", elapsed_s=took_s,
                 predicted_low_s=low, predicted_s=mid, predicted_high_s=high,
-                platform=best["platform"], candidate=best["candidate"], end_s=at_s + took_s,
+                platform=best["platform"], candidate=best["candidate"],
+                submit_s=at_s, end_s=at_s + waited_s + took_s,
             )
         )  # fmt: skip
     store.decisions.add(decisions)
@@ -99,7 +101,7 @@ def _fill(store: Store) -> None:
 
 
 def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
-    """Most are placed; some programs are not known."""
+    """Most are placed; some programs are not known, some jobs are control jobs."""
     made = replace(decision(number), time_s=at_s, user=user, workload=name, mode="enforce")
     if number % 10 == 7:
         reason = "no workload is known by this name"
@@ -121,6 +123,8 @@ def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
     best = rows[0]["candidate"]
     request = json.dumps({**REQUEST, "tasks": 4, "time_limit_s": 4 * HOUR_S})
     reason = f"{best} is predicted fastest."
+    if number % 5 == 3:
+        made = replace(made, action="keep", code="control")
     return replace(made, chosen=best, ranked=json.dumps(rows), request=request, reason=reason)
 
 

@@ -17,7 +17,7 @@ from berth.plugin.ui.guard import UiSettings
 
 pytestmark = [NOT_HERE, pytest.mark.timeout(400)]
 PICTURES = {
-    "/overview": 0,
+    "/overview": 3,
     "/jobs": 0,
     "/queue": 1,
     "/site": 2,
