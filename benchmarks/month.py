@@ -8,7 +8,8 @@ RICC's, GPU jobs are Gavel's with its measured ratios. Programs share job names,
 habits (``month_bench/jobs.py``). ``berth jobs history import`` reads the month; then five rules
 submit the same week to the same queues: the user's own choice, the list of all that fits (fast
 first, scarce kinds only where the job fits on no other), the earliest predicted start, Berth, and
-an oracle that knows all times.
+an oracle that knows all times. Two more rules bound what lists can gain by true times of the known
+programs alone: by their order, and by kinds left out.
 
 Sampled, so that three seeds take ten minutes on two idle cores: at most so many jobs of each user
 in the month and in the week (``--jobs``); the pools are as large as the load asks for. The seed
@@ -98,7 +99,10 @@ def _week(site: str, seed: int, options: argparse.Namespace) -> list[Outcome]:
         [_is_best(job, rule(idle, job)[0]) for job in week] for rule in (berth.places, listed)
     ]
     _tell(begin_s, f"{site}, seed {seed}: {len(week)} jobs of the week asked on idle queues")
-    rules = (queues.own_choice, listed, queues.earliest_start(kinds), berth.places, queues.oracle)
+    rules = (
+        queues.own_choice, listed, queues.earliest_start(kinds), berth.places, queues.oracle,
+        queues.order_alone(listed, known), queues.kinds_left_out(listed, known),
+    )  # fmt: skip
     outcomes = []
     for load in options.load or LOADS:
         ran = [

@@ -94,10 +94,10 @@ def raised_limit_s(
 ) -> float | None:
     """Return the raised time limit in seconds that the upper predicted time needs.
 
-    None: keep the present limit.
+    None: keep the present limit, also where the site lets Berth raise none.
     """
     limit = present_limit_s(request, candidate)
-    if limit is None or best.runtime_s is None:
+    if limit is None or best.runtime_s is None or not settings.may_raise_time_limit:
         return None
     upper = best.runtime_s.high * settings.time_margin
     if upper <= limit:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from berth.pilot.bounded import BoundedCache
 from berth.policies import sentences
 from berth.policies.arrays import work_of
+from berth.policies.codes import Code
 from berth.policies.constraints import Prospect, excluded_for_good, not_known_to_run
 from berth.policies.objectives.protocol import JobEstimate, Objective
 from berth.policies.objectives.time_and_cost import price_per_hour
@@ -84,6 +85,8 @@ class Ranking:
                 unscored = tuple(
                     self._assessed(request, c, forecast, seen) for c in self._candidates
                 )
+                if forecast.kind == "history" and request.time_limit_s is not None:
+                    unscored = _no_slower_in_time(unscored)
                 if self._unscored is not None:
                     self._unscored.put(key, unscored)
             scored = sorted(map(self._scored, unscored), key=lambda each: order(each.ranked))
@@ -153,6 +156,24 @@ class Ranking:
             usual_ratio=None if point is None else point.usual_ratio,
         )
         return Assessed(candidate, ranked, estimate)
+
+
+def _no_slower_in_time(assessed: tuple[Assessed, ...]) -> tuple[Assessed, ...]:
+    """Return the candidates; none is ruled out by the job's time limit where past jobs expect it to
+    take no longer than on another within the limit: its time is only less well known there."""
+    longest_s = max(
+        (each.estimate.runtime_s.mid for each in assessed
+         if each.estimate is not None and each.ranked.excluded is None),
+        default=0.0,
+    )  # fmt: skip
+    return tuple(
+        each._replace(ranked=each.ranked._replace(excluded=None, code=None))
+        if each.ranked.code == Code.TIME_OVER_LIMIT
+        and each.estimate is not None
+        and each.estimate.runtime_s.mid <= longest_s
+        else each
+        for each in assessed
+    )
 
 
 def order(ranked: Ranked) -> tuple[int, float, float, float, str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-RULES = ("own", "list", "earliest start", "Berth", "oracle")
+RULES = ("own", "list", "earliest start", "Berth", "oracle", "order alone", "kinds left out")
 OTHERS = ("own", "list", "earliest start", "oracle")
 MOST = 0.01
 """How much worse than the list Berth may be."""
@@ -124,10 +124,14 @@ def _aims(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
                      f"{held} hold; worst {values[worst]:+.1%} ({worst})"))  # fmt: skip
     for site in (o.site for o in _sites(outcomes) if o.known.any() and o.site != "constant"):
         known = joined(o.of(o.known) for o in outcomes if o.site == site)
-        berth, oracle = (change(known, rule, "list") for rule in ("Berth", "oracle"))
+        berth, oracle, order, left_out = (
+            change(known, rule, "list") for rule in ("Berth", *RULES[-3:])
+        )
         rows.append((f"{site}, known programs: against the list",
                      "half of the oracle's gain, interval below 0",
-                     f"{berth}: {berth.mid / oracle.mid:.0%} of {oracle.mid:+.1%}"))  # fmt: skip
+                     f"{berth}: {berth.mid / oracle.mid:.0%} of {oracle.mid:+.1%}; by true times "
+                     f"the order alone of their lists gains {order.mid / oracle.mid:.0%} of it, "
+                     f"kinds left out of them {left_out.mid / oracle.mid:.0%}"))  # fmt: skip
     for five in (o for o in _sites(outcomes) if o.site == "five"):
         (berth, listed), known = five.right, five.of(five.known).right[0]
         rows.append(("five: first place the job's best", f">= {listed:.1%}", f"{berth:.1%}"))

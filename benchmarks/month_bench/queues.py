@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from month_bench.jobs import WEEK_S, Job
 from month_bench.sites import CORES_PER_NODE, GPU_RATIO, GPUS_PER_NODE, MEAN_RATIO, SCARCE, Kind
@@ -143,6 +143,31 @@ def oracle(queues: Queues, job: Job) -> Sequence[str]:
     by_time = sorted(job.fitting, key=job.run_s.__getitem__)
     first = min(by_time, key=lambda kind: starts_s[kind] + job.run_s[kind])
     return [first, *(k for k in by_time if k != first and job.run_s[k] <= job.run_s[first])]
+
+
+def order_alone(listed: Rule, known: Collection[str]) -> Rule:
+    """Return the rule that puts the lists of the programs in ``known`` in the order of true times,
+    and changes no others: the most that an order can gain."""
+    return lambda queues, job: (
+        sorted(job.fitting, key=job.run_s.__getitem__)
+        if job.program in known
+        else listed(queues, job)
+    )
+
+
+def kinds_left_out(listed: Rule, known: Collection[str]) -> Rule:
+    """Return the rule that leaves kinds out of the lists of the programs in ``known`` where the
+    job, begun now, would end later than its first end elsewhere, by everybody's true times."""
+
+    def choose(queues: Queues, job: Job) -> Sequence[str]:
+        kinds = listed(queues, job)
+        if job.program not in known:
+            return kinds
+        starts_s = queues.starts_s(job, by_limits=False)
+        first_s = min(starts_s[kind] + job.run_s[kind] for kind in kinds)
+        return [kind for kind in kinds if queues.now_s + job.run_s[kind] <= first_s]
+
+    return choose
 
 
 def simulate(

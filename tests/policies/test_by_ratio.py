@@ -74,6 +74,20 @@ def test_a_wide_time_over_the_limit_on_both_is_placed_by_the_ratio() -> None:
     assert {r.candidate: r.code for r in decision.ranked} == {"new": None, "old": "slower"}
 
 
+def test_a_faster_kind_is_not_over_the_limit_where_a_slower_one_is_within_it() -> None:
+    less_known = {
+        "haswell": curve("haswell", 4 * H, 0.7, 0.01),
+        "genoa": curve("genoa", 3 * H, 1.5, 1.3),
+    }
+    decision = placed(4 * H, 3 * H, curves=less_known)  # upper ends: 8 and 13 h of 10
+    assert (chosen(decision), decision.edit.time_limit_s) == ("new,old", None)
+    slower = {
+        "haswell": curve("haswell", 4 * H, 0.7, 0.01),
+        "genoa": curve("genoa", 5 * H, 1.5, 1.3),
+    }
+    assert chosen(placed(4 * H, 5 * H, curves=slower)) == "old"
+
+
 def test_a_ratio_that_is_not_surely_beyond_1_gives_an_ordered_list() -> None:
     assert chosen(placed(1600, 1000, width=12.0, own=0.5)) == "new,old"
     assert chosen(placed(1000, 1100, width=12.0, own=0.5)) == "new,old"
