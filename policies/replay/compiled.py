@@ -24,9 +24,9 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "state", "queues", "claims", "profile", "jobs", "passes", "loop",
+    "state", "queues", "claims", "jobs", "passes", "loop",
 )  # fmt: skip
-_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.REPLANNED: "replanned"}
+_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy"}
 _OF_NODES = ("pass_nodes", "claim", "unclaim")
 
 _IDLE: dict[int, Any] = {
@@ -37,7 +37,7 @@ _IDLE: dict[int, Any] = {
     5: lambda _1, _2, _3, _4, _5: None,
 }
 """Empty functions for those that the settings never reach, by number of arguments."""
-Run = Callable[[State, int], bool]
+Run = Callable[[State, int], None]
 
 
 def has_numba() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from berth.policies.replay.kernel.jobs import start, submit
 from berth.policies.replay.kernel.state import State
 from berth.policies.replay.placement import Option, Placer, Present
 from berth.policies.replay.replayed import ReplayCounts, Replayed
-from berth.policies.replay.settings import Settings
+from berth.policies.replay.settings import Backfill, Settings
 from berth.policies.replay.trace import Flags, Ints, Trace
 
 WORTH_COMPILING = 5_000
@@ -55,6 +56,8 @@ def replay(
     ``held``: for the first jobs of the trace, which run already, the nodes that each holds (ignored
     in pools). Raises UsageError where a placement gives an invalid option.
     """
+    if settings.backfill is Backfill.REPLANNED:
+        cluster = dataclasses.replace(cluster, pooled=False)  # its reservations hold nodes
     inputs = inputs_of(trace, cluster, settings)
     run = kernel(
         settings.backfill,
@@ -83,18 +86,13 @@ class _Answers(NamedTuple):
 
 
 def _run_shown(run: Run, state: State, stop: int) -> State:
-    """Run as ``_run`` does; where progress is displayed, in steps with a report after each."""
+    """Run the whole trace; where progress is displayed, in steps with a report after each."""
     if progress.is_shown():
         for before in range(0, stop, max(1, stop // progress.REPORTS)):
-            state = _run(run, state, before)
+            run(state, before)
             progress.report(_REPLAYED, before, stop)
         progress.report(_REPLAYED, stop, stop)
-    return _run(run, state, stop)
-
-
-def _run(run: Run, state: State, stop: int) -> State:
-    while not run(state, stop):
-        state = _longer(state)
+    run(state, stop)
     return state
 
 
@@ -109,17 +107,9 @@ def _with_used(state: State) -> State:
     return state._replace(
         **{
             name: np.ascontiguousarray(getattr(state, name)[..., :used])
-            for name in ("need", "extra", "seg_free")
+            for name in ("need", "extra")
         }
     )
-
-
-def _longer(state: State) -> State:
-    wide = state.seg_time.shape[1] * 2
-    time = np.zeros((len(state.seg_time), wide))
-    free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
-    time[:, : wide // 2], free[:, : wide // 2] = state.seg_time, state.seg_free
-    return state._replace(seg_time=time, seg_free=free)
 
 
 def _running(state: State, held: Sequence[Ints]) -> State:
@@ -160,7 +150,7 @@ def _run_placed(
     job, every = len(held), max(1, len(moments) // progress.REPORTS)
     reported = job
     while job < len(moments):
-        state = _run(run, state, job)
+        run(state, job)
         if job >= reported:
             progress.report(_REPLAYED, job, len(moments))
             reported = job + every
@@ -180,7 +170,8 @@ def _run_placed(
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])
     progress.report(_REPLAYED, job, len(moments))
-    return _run(run, state, len(moments))
+    run(state, len(moments))
+    return state
 
 
 _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)

@@ -30,7 +30,6 @@ LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
 REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 """Reasons for refusing a job; the index is the number used in columns, 0: not refused."""
 _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.REPLANNED: 2}
-_SEGMENTS = 64
 _TRIED = 8
 
 
@@ -213,7 +212,6 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         held = options_table[:, at.O_UNITS]
         options_table[:, at.O_ALLOC_AT] = np.cumsum(held) - held
     claims = max(size + site_claims(cluster), 1)
-    wide = _SEGMENTS if pooled and settings.backfill is Backfill.REPLANNED else 1
     events = _events(most, jobs, cluster)
     state = State(
         counters=np.zeros(at.COUNTERS, np.int64),
@@ -236,8 +234,6 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         tried=np.zeros((parts, _TRIED, at.TRIED_COLUMNS), np.int64),
         tried_spans=np.zeros((parts, _TRIED, at.SPANS_TRIED)),
         times=np.zeros(claims + 1),
-        seg_time=np.zeros((parts, wide)),
-        seg_free=np.zeros((parts, wide, at.RESOURCES), np.int64),
         heap_time=np.zeros(events),
         heap_code=np.zeros(events, np.int64),
         arrays=_arrays(trace),
@@ -249,9 +245,6 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         state.claims[:size, at.C_OWNER] = np.repeat(
             np.arange(len(options_table)), options_table[:, at.O_UNITS]
         )
-    if pooled and jobs:
-        state.seg_free[:, 0] = units.capacity[np.array([rows[0] for rows in members])]
-        state.seg_time[:, 0] = trace.submit_s[0]
     _configure(state, settings, pooled=pooled)
     _write_site(state, size, _site_claims(cluster, units))
     return state
@@ -290,7 +283,6 @@ def _parts(members: list[Ints], most: Ints) -> Ints:
     parts[:, [at.P_HEAD, at.P_TAIL, at.P_FRESH]] = -1
     parts[1:, at.P_AT] = np.cumsum([len(rows) for rows in members])
     parts[1:, at.P_RUN_AT] = np.cumsum(most)
-    parts[:, at.P_SEG_COUNT] = 1
     return parts
 
 
@@ -345,4 +337,4 @@ def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
     state.clock[at.RESOLUTION] = settings.resolution_s
     state.part_values[:, at.V_BACKFILL] = -np.inf
-    state.counters[at.WHOLE] = settings.backfill is Backfill.REPLANNED and not pooled
+    state.counters[at.WHOLE] = settings.backfill is Backfill.REPLANNED

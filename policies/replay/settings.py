@@ -16,7 +16,7 @@ class Backfill(StrEnum):
     REPLANNED = "replanned"
     """As in Slurm: at every event, jobs start in order until one cannot. Every ``backfill_s``
     seconds, all waiting jobs get new reservations in order, and those that can start now do.
-    Reservations hold whole nodes; in pools, what the job needs."""
+    Reservations hold whole nodes, so that a pool is replayed as its nodes."""
 
 
 @dataclass(frozen=True, slots=True)

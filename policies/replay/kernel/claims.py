@@ -11,9 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.profile import lacks
 from berth.policies.replay.kernel.state import State, claims_of, options_of, units_of
 from berth.policies.replay.trace import Floats, Ints
+
+
+def lacks(free: Ints, j: int, need: Ints) -> bool:
+    """Return whether row ``j`` of ``free`` has less than the need of some resource."""
+    for r in range(len(need)):
+        if free[j, r] < need[r]:
+            return True
+    return False
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:

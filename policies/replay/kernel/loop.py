@@ -8,21 +8,13 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.jobs import exceed, finish, submit
-from berth.policies.replay.kernel.passes import easy, fcfs, pass_nodes, replanned
+from berth.policies.replay.kernel.passes import easy, fcfs, pass_nodes
 from berth.policies.replay.kernel.queues import pop
 from berth.policies.replay.kernel.state import State
 
 
-def grows(s: State, q: int) -> bool:
-    """Return whether a pool's profile may need more segments than its arrays have room for."""
-    # Each job begins and ends a segment at its present reservation and at the one before this
-    # pass; each job that ends before the next pass begins one more segment.
-    most = 8 * (s.parts[q, at.P_WAITING] + s.parts[q, at.P_RUN_COUNT]) + 8
-    return bool(s.counters[at.BACKFILL] == 2 and most > s.seg_time.shape[1])
-
-
-def pass_all(s: State) -> bool:
-    """Start all jobs that can start now; False: a profile lacks room, so call again with more."""
+def pass_all(s: State) -> None:
+    """Start all jobs that can start now."""
     again = True
     while again:
         again = False
@@ -39,13 +31,8 @@ def pass_all(s: State) -> bool:
                 pass_nodes(s)
             elif s.counters[at.BACKFILL] == 0:
                 fcfs(s, q)
-            elif s.counters[at.BACKFILL] == 1:
-                easy(s, q)
-            elif grows(s, q):
-                return False
             else:
-                replanned(s, q)
-    return True
+                easy(s, q)
 
 
 def happen(s: State, now: float) -> None:
@@ -74,16 +61,12 @@ def look(s: State) -> None:
         s.clock[at.PASS_AT] = np.ceil(s.clock[at.NOW] / s.clock[at.CYCLE]) * s.clock[at.CYCLE]
 
 
-def run(s: State, stop: int) -> bool:
-    """Run until job ``stop`` is the next to be submitted, with all due events handled.
-
-    False: a profile lacks room, so call again with more.
-    """
+def run(s: State, stop: int) -> None:
+    """Run until job ``stop`` is the next to be submitted, with all due events handled."""
     jobs = len(s.jobs)
     while True:
         if s.counters[at.PENDING] and s.clock[at.NOW] >= s.clock[at.PASS_AT]:
-            if not pass_all(s):
-                return False
+            pass_all(s)
             s.counters[at.PENDING] = 0
         i = s.counters[at.NEXT]
         coming = s.moments[i, at.T_SUBMIT] if i < jobs else np.inf
@@ -95,11 +78,11 @@ def run(s: State, stop: int) -> bool:
                 due = min(due, s.part_values[q, at.V_WAKE])
         if due <= coming:
             if due == np.inf:
-                return True
+                return
             happen(s, due)
             look(s)
         elif i >= stop:
-            return True
+            return
         else:
             s.clock[at.NOW] = coming
             submit(s, i)

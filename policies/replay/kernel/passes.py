@@ -9,9 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.claims import choose, earliest, enough, forget, reserve, try_anew
+from berth.policies.replay.kernel.claims import (
+    choose,
+    earliest,
+    enough,
+    forget,
+    lacks,
+    reserve,
+    try_anew,
+)
 from berth.policies.replay.kernel.jobs import start
-from berth.policies.replay.kernel.profile import find, lacks, profile_of, rebuild, take
 from berth.policies.replay.kernel.state import State, options_of, units_of
 
 
@@ -113,37 +120,6 @@ def fcfs(s: State, p: int) -> None:
     s.parts[p, at.P_FRESH] = -1
     start_heads(s, p)
     s.parts[p, at.P_FRESH] = -1
-
-
-def replanned(s: State, p: int) -> None:
-    """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
-
-    Jobs start in order until one cannot. If a backfill pass is due, all jobs from this one on get
-    new reservations in order, and those that can start now do.
-    """
-    now = s.clock[at.NOW]
-    s.parts[p, at.P_DIRTY] = 0
-    due = now >= s.part_values[p, at.V_BACKFILL]
-    if due:
-        s.part_values[p, at.V_BACKFILL] = now + s.clock[at.BACKFILL_EVERY]
-    o = start_heads(s, p)
-    s.parts[p, at.P_FRESH] = -1
-    s.part_values[p, at.V_WAKE] = np.inf if o < 0 or due else s.part_values[p, at.V_BACKFILL]
-    if o < 0 or not due:
-        return
-    rebuild(s, p, now)
-    f = profile_of(s, p)
-    while o >= 0:
-        behind = s.options[o, at.O_AFTER_ME]
-        lasts = s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
-        begin = find(f, s.need[o], now, lasts)
-        take(f, s.need[o], begin, begin + lasts)
-        if begin <= now and fits(s, p, o):
-            start(s, o)
-        else:
-            begin = max(begin, s.part_values[p, at.V_BACKFILL])
-            s.part_values[p, at.V_WAKE] = min(s.part_values[p, at.V_WAKE], begin)
-        o = behind
 
 
 def start_somewhere(s: State, i: int, strict: bool) -> bool:

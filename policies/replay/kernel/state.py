@@ -117,10 +117,9 @@ P_AT: Final = 7
 """Index of the partition's first unit in ``part_units``."""
 P_BLOCKED: Final = 8
 """1: a job further ahead waits for this partition's nodes (unused in pools)."""
-P_SEG_COUNT: Final = 9
-P_TRIED: Final = 10
+P_TRIED: Final = 9
 """Number of valid rows of ``tried`` in this pass."""
-PART_COLUMNS: Final = 11
+PART_COLUMNS: Final = 10
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
@@ -205,10 +204,6 @@ class State(NamedTuple):
     """[partitions][rows][E_] times of these options; 0: no room for any length."""
     times: Floats
     """[claims + 1] work array for the moments at which a reservation may begin."""
-    seg_time: Floats
-    """[partitions][segments] begins of the segments in the pools' profiles."""
-    seg_free: Ints
-    """[partitions][segments][resources] free in the segment."""
     heap_time: Floats
     heap_code: Ints
     arrays: Ints
