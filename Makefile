@@ -173,7 +173,7 @@ soak: venv  ## 24 hours of submissions on a simulated clock: nothing may grow; H
 	PYTHONPATH=tests/simulation:tests/support PYTHONHASHSEED=0 $(PY) -m simulator.soak --hours $(or $(HOURS),24)
 
 fresh-site: FRESH_SITE = cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py --set $(or $(SET),known)
-fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there, learn from one job each; SET=new, ONLY=gawk,bwa
+fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there, learn from one job each; SET=new or third, ONLY=gawk,bwa
 	@deploy/system-packages --optional $$($(FRESH_SITE) --packages)
 	$(FRESH_SITE) $(if $(ONLY),--only $(ONLY))
 

@@ -26,6 +26,7 @@ from new_programs import new_programs
 from site_programs import Program, installed, packages
 from site_report import PLACES, Answer, Outcome, program_table, report
 from slurm_cluster import ClusterUnavailable, cluster, wait_until
+from third_programs import third_programs
 from two_kinds import TwoKinds
 
 from berth.plugin.store import Store
@@ -34,6 +35,7 @@ BERTH = str(Path(sys.executable).with_name("berth"))
 SETS: Mapping[str, Callable[[Path], list[Program]]] = {
     "known": known_programs,
     "new": new_programs,
+    "third": third_programs,
 }
 FROM_A = "{}.on-a"
 """Name of the workload that a program's pilot on A makes."""

@@ -123,6 +123,7 @@ def test_the_sets_have_names_once_and_what_is_not_installed_is_told_apart() -> N
         assert all(program.threads in {1, 2} for program in programs)
     new = SETS["new"](Path("below"))
     assert len(new) == 20
+    assert len(SETS["third"](Path("below"))) == 25
     assert {"gawk", "openmpi-bin"} <= set(packages(new))
     there = Program("there", "sh", ("sh",))
     absent = Program("absent", "no-such-program", ("no-such-program",), package="some-package")
