@@ -17,6 +17,7 @@ from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
     Training,
+    check_complete,
     read_manifest,
 )
 from berth.predictor.families.slices.latent import LatentProcess
@@ -92,7 +93,9 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
 
     Raises DocumentError.
     """
-    return read_manifest(folder, SliceManifest)
+    manifest = read_manifest(folder, SliceManifest)
+    check_complete(folder, manifest, ())
+    return manifest
 
 
 def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
