@@ -88,10 +88,9 @@ class GateSettings(Document):
     )
     allow: tuple[Allowance, ...] = Field(
         (),
-        description="losses that a moved job may have all the same: `less-time` (jobs without a "
-        "time limit may get a partition's shorter one), `preemptible` (other jobs may interrupt "
-        "it, unless it says `--no-requeue`), `lower-priority`, `shared-cores`, `whole-nodes`, "
-        "`hardware-threads` (instead of cores), `less-memory` (by default)",
+        description="[losses](site-file.md#what-a-move-may-not-cost) that a moved job may have all "
+        "the same: `less-time`, `preemptible` (not with `--no-requeue`), `lower-priority`, "
+        "`shared-cores`, `whole-nodes`, `hardware-threads`, `less-memory`",
     )
     added_gpus: bool = Field(
         True, description="GPUs for a job that asks for none, where they are predicted to be best"
@@ -103,9 +102,8 @@ class PolicyTable(Document):
 
     objective: Name = Field(
         "fastest",
-        description="[what the chosen place is best at](policies.md): `fastest`, `earliest`, "
-        "`cheapest`, `least-energy`, `balanced`, `deadline`, or "
-        "one that [another package](extending.md) brings",
+        description="[what the chosen place is best at](policies.md#objectives); "
+        "[another package](extending.md) may bring one",
     )
     allow_prior: bool = Field(
         False, description="act on predictions for platforms without any calibration data"
@@ -128,17 +126,15 @@ class PolicyTable(Document):
         ge=1,
         le=10,
         description="Slurm: objectives other than time list the places whose score is within this "
-        "factor of the best, with overlapping intervals and the same changes of the job; 1: a job "
-        "with a prediction gets one partition, whatever the objective",
+        "factor of the best; 1: a job with a prediction gets one partition, whatever the objective",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"
     )
     slices: SliceAim = Field(
         SliceAim.SMALLEST,
-        description="which MIG slice of a GPU model the objective may choose: the "
-        "`smallest` that will do, `throughput` (most predicted work for its "
-        "part of the GPU), or `objective`: any",
+        description="which [MIG slice](mig-jobs.md) of a GPU model the objective may choose: "
+        "`smallest`, `throughput` or `objective`",
     )
     deadline_limits: Positive | None = Field(
         None,
@@ -148,18 +144,16 @@ class PolicyTable(Document):
     control: Control = Field(
         Control.NONE,
         repr=False,  # no choice of a place depends on it: it is in no digest
-        description="what control jobs get, with which `berth jobs gain` compares changed jobs: "
-        "`written` (they stay as their users wrote them), `list` (the plain list of partitions "
-        "that jobs of unknown programs get; needs mode `enforce` of `[fit]`), or `none`: there are "
-        "none (mode `enforce`; in mode `shadow` every job is left as written)",
+        description="what [control jobs](outcomes.md#what-placements-saved-or-cost) get: `written` "
+        "(they stay as written), `list` (the plain list of partitions; needs mode `enforce` of "
+        "`[fit]`), or `none`: there are none",
     )
     control_share: float = Field(
         0.05,
         repr=False,
         gt=0,
         lt=1,
-        description="share of the jobs that Berth would change, drawn at random, which are control "
-        "jobs instead",
+        description="share of the jobs that Berth would change which are control jobs instead",
     )
     weights: Weights = Field(default_factory=Weights, description="see `[policy.weights]`")
 

@@ -66,8 +66,8 @@ class SiteTable(Document):
     auto_partition: Text | None = Field(
         None,
         validation_alias=AliasChoices("auto_partition", "auto_queue"),
-        description="partition that means *Berth, choose*; it must exist, best with the "
-        "nodes of all partitions, because its jobs run there whenever Berth does not answer",
+        description="[partition that means *Berth, choose*]"
+        "(slurm.md#2-a-partition-called-auto); it must exist",
     )
     currency: Text = Field("EUR", description="currency of all prices")
 
@@ -159,9 +159,7 @@ class LearningTable(Document):
     )
     everybody: bool = Field(
         False,
-        description="true: jobs of all users move everybody's forecasts of shared "
-        "workloads; false: only the owner's jobs do, and each user's own jobs "
-        "move that user's",
+        description="jobs of all users move [everybody's forecasts](learning.md#whose-jobs-count)",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import installed_site_option, json_option
+from berth.plugin.cli.options import answer, installed_site_option, json_option
 from berth.plugin.scheduler.registry import open_scheduler
 
 if TYPE_CHECKING:
@@ -47,13 +46,8 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
 
     found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
-    if json_:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
-        return
-    for one in found:
-        click.echo(_line(one))
-    if not found:
-        click.echo("no pending job was placed by Berth")
+    lines = "\n".join(map(_line, found)) or "no pending job was placed by Berth"
+    answer(lines, [asdict(one) for one in found], json_=json_)
 
 
 def _line(one: Replacing) -> str:

@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import PATH, json_option, store_options
+from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.fingerprint import fingerprint
@@ -144,31 +144,29 @@ def add(
         forecast = store_workload(new_workload, direct, site, replace=replace)
         if digest is not None:
             direct.attach_script(FingerprintRecord(digest, new_workload.name, size, time.time()))
-    if json_:
-        answer = {
-            "workload": new_workload.name,
-            "kind": new_workload.kind,
-            "unit": forecast.unit.value,
-            "store": store.name,
-            "bundle": forecast.bundle,
-            "families": list(forecast.families),
-            "platforms": sorted(forecast.curves),
-            "fingerprint": digest,
-        }
-        click.echo(json.dumps(answer))
-        return
-    click.echo(
+    written = {
+        "workload": new_workload.name,
+        "kind": new_workload.kind,
+        "unit": forecast.unit.value,
+        "store": store.name,
+        "bundle": forecast.bundle,
+        "families": list(forecast.families),
+        "platforms": sorted(forecast.curves),
+        "fingerprint": digest,
+    }
+    lines = [
         f"{new_workload.name} ({new_workload.kind}): predicted {per(forecast)} on "
         f"{len(forecast.curves)} platforms ({store.name})"
-    )
+    ]
     if not forecast.whole_job:
-        click.echo("how much work a job does is not known (--amount): no time limit is judged")
+        lines.append("how much work a job does is not known (--amount): no time limit is judged")
     if digest is not None:
         whose = f"jobs of {script}" if for_file is None else f"jobs with berth-file:{for_file}"
-        click.echo(f"{whose} use it by themselves ({digest[:19]}...)")
-    click.echo(f"other jobs name it: --comment=berth:{new_workload.name.rpartition('/')[2]}")
+        lines.append(f"{whose} use it by themselves ({digest[:19]}...)")
+    lines.append(f"other jobs name it: --comment=berth:{new_workload.name.rpartition('/')[2]}")
     if share and shared is None:
-        click.echo("it serves your jobs; an admin is asked to share it with all")
+        lines.append("it serves your jobs; an admin is asked to share it with all")
+    answer("\n".join(lines), written, json_=json_)
 
 
 @click.command(name="list")
@@ -185,11 +183,12 @@ def list_(*, json_: bool, installation: Installation) -> None:
     records = store.workloads()
     bundles = store.bundles([r.name for r in records])
     rows = [stored_row(record, bundles.get(record.name, [])) for record in records]
-    if json_:
-        click.echo(json.dumps([stored_data(row) for row in rows], indent=2))
-        return
     none_yet = "no workloads yet: berth pilot run -- CMD, then berth workload add FILE"
-    click.echo(table_text(Table("Workloads", WORKLOADS, rows, if_empty=none_yet)))
+    answer(
+        Table("Workloads", WORKLOADS, rows, if_empty=none_yet),
+        [stored_data(row) for row in rows],
+        json_=json_,
+    )
 
 
 @click.command()
@@ -212,7 +211,7 @@ def show(name: str, *, json_: bool, installation: Installation) -> None:
     learnt = _learnt(store, record.name, installation)
     if json_:
         document = stored.document.model_dump(mode="json", by_alias=True)
-        answer = {
+        shown = {
             "name": stored.name,
             "kind": stored.kind,
             "amount": stored.amount.model_dump(mode="json"),
@@ -224,7 +223,7 @@ def show(name: str, *, json_: bool, installation: Installation) -> None:
             "learnt": [dataclasses.asdict(moved_job) for moved_job in learnt],
             "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
         }
-        click.echo(json.dumps(answer, indent=2))
+        click.echo(json.dumps(shown, indent=2))
         return
     click.echo("\n".join(described(stored)))
     if forecast is None or newest is None:
@@ -282,10 +281,8 @@ def remove(names: tuple[str, ...], *, json_: bool, installation: Installation) -
         else:  # another user's is never removed by half of its name
             missing.append(name)
             others += [other.name for other in others_of_name(store, name)]
-    if json_:
-        click.echo(json.dumps({"removed": gone, "missing": missing}))
-    elif gone:
-        click.echo(f"removed {', '.join(gone)}")
+    if json_ or gone:
+        answer(f"removed {', '.join(gone)}", {"removed": gone, "missing": missing}, json_=json_)
     if missing:
         raise UsageError(
             f"no workload named {', '.join(missing)} is in {store.name}",
@@ -318,10 +315,7 @@ def refresh_(
         records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]
         done = _refresh(wanted, store, site)
-    if json_:
-        click.echo(json.dumps({"refreshed": done}))
-    else:
-        click.echo(f"predicted again: {len(done)} workloads")
+    answer(f"predicted again: {len(done)} workloads", {"refreshed": done}, json_=json_)
 
 
 def _refresh(wanted: list[Workload], store: Store, site: Site | None) -> list[str]:
