@@ -32,7 +32,7 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.core_speed import SCORE_TABLE, processor_score
-from berth.predictor.hardware.processor import processors
+from berth.predictor.hardware.processor import cores, processors
 from lab.cpus.core_scores import scores_without
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
@@ -62,6 +62,10 @@ class CpuFigures:
     """Median of ``|log(predicted / measured)|``, as a factor minus 1."""
     pairs: float
     """Share of pairs of places (the reference among them) in the right order."""
+    arm_bias: float | None = None
+    """Median of predicted / measured time on Arm from x86-64, and of its inverse from Arm."""
+    arm_coverage: float | None = None
+    """On Arm from x86-64."""
     factor: float | None = None
     """Median factor of the interval of a time."""
     coverage: float | None = None
@@ -75,6 +79,9 @@ def figures(data: CpuPrograms, guess: Guess) -> CpuFigures:
     truth = np.log(data.seconds)
     off = guess.log_s - truth
     away = ~np.eye(len(data.cpus), dtype=bool)
+    arm = np.array([cores()[processors()[cpu].core].architecture == "aarch64" for cpu in data.cpus])
+    to_arm = arm[None] & ~arm[:, None]
+    bias = np.concatenate([off[to_arm].ravel(), -off[to_arm.T].ravel()])
     right: list[NDArray[np.bool_]] = []
     inside: list[NDArray[np.bool_]] = []
     factors: list[Floats] = []
@@ -92,6 +99,8 @@ def figures(data: CpuPrograms, guess: Guess) -> CpuFigures:
     return CpuFigures(
         error=float(np.expm1(np.median(np.abs(off[away])))),
         pairs=float(np.concatenate(right).mean()),
+        arm_bias=float(np.exp(np.median(bias))) if len(bias) else None,
+        arm_coverage=None if width is None else float((np.abs(off) <= width)[to_arm].mean()),
         factor=None if width is None else float(np.exp(np.median(width[away]))),
         coverage=None if known is None else float(known.mean()),
         ratio_factor=float(np.exp(np.median(np.concatenate(factors)))) if factors else None,
@@ -227,7 +236,7 @@ def evaluate(_: Options) -> Report:
 
 _HEADER = (
     "method", "median error", "pairs right", "interval x", "coverage", "ratio interval x",
-    "ratio coverage",
+    "ratio coverage", "Arm's bias", "Arm's coverage",
 )  # fmt: skip
 
 
@@ -238,5 +247,6 @@ def _cells(of: CpuFigures) -> list[str]:
     return [
         cell(of.error, "{:.1%}"), cell(of.pairs, "{:.1%}"), cell(of.factor, "{:.2f}"),
         cell(of.coverage, "{:.1%}"), cell(of.ratio_factor, "{:.2f}"),
-        cell(of.ratio_coverage, "{:.1%}"),
+        cell(of.ratio_coverage, "{:.1%}"), cell(of.arm_bias, "{:.2f}"),
+        cell(of.arm_coverage, "{:.1%}"),
     ]  # fmt: skip

@@ -64,11 +64,13 @@ class ScoredModel(Document):
     floating_point: Positive
 
 
-class ScoredCore(ScoredModel):
-    """What is estimated of a microarchitecture at ``AT_HZ``."""
+class ScoredCore(Document):
+    """What is estimated of a microarchitecture at ``AT_HZ``, for all programs alike."""
 
+    name: Name
+    speed: Positive
     deviation: Positive
-    """Standard error of the log of both."""
+    """Standard error of the log of ``speed``."""
 
 
 class CoreScores(Document):
@@ -88,10 +90,10 @@ class CoreScores(Document):
                 integer=known.integer, floating_point=known.floating_point, source=self.source
             )
         core = next(c for c in self.cores if c.name == processor.core)
-        faster = (processor.boost_hz / AT_HZ) ** CLOCK_EXPONENT
+        speed = core.speed * (processor.boost_hz / AT_HZ) ** CLOCK_EXPONENT
         return CoreScore(
-            integer=core.integer * faster,
-            floating_point=core.floating_point * faster,
+            integer=speed,
+            floating_point=speed,
             source=f"estimated for the core {core.name} at {processor.boost_hz / 1e9:.2f} GHz",
             deviation=math.hypot(
                 core.deviation, MODEL_DEVIATION, 0.0 if listed else UNLISTED_DEVIATION
