@@ -28,7 +28,7 @@ from sqlalchemy import (
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import records
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 6))
+REVISIONS = tuple(f"v{number:04}" for number in range(3, 6))
 """All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(

@@ -12,16 +12,14 @@ from berth.plugin.store.tables import REVISIONS
 
 HEAD = REVISIONS[-1]
 _FORMER_TABLES = frozenset({"outcomes", "past_jobs", "evidence"})
-"""Tables that newer schemas lack, and the versions that are upgraded from them; schemas of before
-version 0.1 were numbered up to v0015 and had these tables, too."""
-_WITH_FORMER_TABLES = REVISIONS[:2]
+"""Tables of schemas of before version 0.1."""
 WAITED_S = 60.0
 """Seconds to wait for another process that is upgrading the same database."""
 _ADVISORY_LOCK = 0x6265727468  # "berth" in ASCII: only one of several hosts migrates at a time
 
 
 def schema_version(database: Database) -> str | None:
-    """Return the schema's version (``v0001``); None for an empty database. Raises StoreError."""
+    """Return the schema's version (``v0003``); None for an empty database. Raises StoreError."""
     with database.read() as connection:
         return _version(connection, database)
 
@@ -38,7 +36,7 @@ def _version(connection: Connection, database: Database) -> str | None:
     version: str | None = connection.execute(
         text("SELECT version_num FROM alembic_version")
     ).scalar()
-    if tables & _FORMER_TABLES and version not in _WITH_FORMER_TABLES:
+    if tables & _FORMER_TABLES:
         raise StoreError(
             f"{database.name}: the store has schema {version} of before version 0.1, older than "
             "this Berth reads",

@@ -102,7 +102,9 @@ def test_the_first_page_answers_the_four_questions(
     assert "Berth's changes help: jobs left as written take 1." in page
     assert "Of 270 jobs changed by Berth 10 failed (3.7%)" in page
     assert "real times lie inside the 90 % interval: holds" in page
-    assert page.count('class="picture"') == 3, "changed a day, against control jobs, predicted and real times"
+    assert page.count('class="picture"') == 3, (
+        "changed a day, against control jobs, predicted and real times"
+    )
 
 
 def test_without_a_daemon_nothing_is_on_whatever_the_mode_says(settings: UiSettings) -> None:

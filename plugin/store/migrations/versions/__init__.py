@@ -1,1 +1,1 @@
-"""One file per schema change, named v0001_what.py and so on; never edited after its release."""
+"""One file per schema change, named v0003_what.py and so on; never edited after its release."""

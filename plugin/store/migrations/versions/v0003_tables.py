@@ -10,17 +10,21 @@ import secrets
 from alembic import op
 from sqlalchemy import insert
 
-from berth.plugin.store.migrations.partial import make_partial_indexes
-from berth.plugin.store.tables import counters, metadata
+from berth.plugin.store.tables import PARTIAL, counters, metadata, runs
 
-revision = "v0001"
+revision = "v0003"
 down_revision = None
 
 
 def upgrade() -> None:
     """Create every table, the store's identity and its revision 0."""
     metadata.create_all(op.get_bind())
-    make_partial_indexes()
+    for index in runs.indexes:
+        if index.name in PARTIAL:
+            where = PARTIAL[index.name]
+            op.drop_index(index.name, "runs")
+            names = [column.name for column in index.columns]
+            op.create_index(index.name, "runs", names, sqlite_where=where, postgresql_where=where)
     op.execute(
         insert(counters).values(
             [
