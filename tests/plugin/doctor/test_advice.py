@@ -144,7 +144,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
     "strange partition": ("sed -i 's/^interactive = true/&\\npartitions = { include = [\"cpuu\"] }/' $T", "cpuu are no part", "there are: auto, cpu, gpu", "sed -i s/cpuu/cpu/ $T"),
     "nobody asks": ("sed -i 's/^interactive = true/&\\nunnamed_partition = false/; /^auto_partition/d' $T && " + CONF, "no job is ever placed", "unnamed_partition = true", "sed -i 's/^unnamed_partition.*/unnamed_partition = true/' $T"),
     "unknown user": ("sed -i 's/^interactive = true/&\\nusers = { include = [\"nobodyy\"] }/' $T", "knows no user nobodyy", "correct the name", "sed -i s/nobodyy/nobody/ $T"),
-    "unknown admin": ("sed -i 's/^state_refresh_s.*/&\\nadmins = [\"roott\"]/' $T", "daemon.admins: this host knows no user", "correct the name", "sed -i s/roott/root/ $T"),
+    "unknown admin": ("sed -i 's/^state_refresh_s.*/&\\nadmins = [\"nobodyy\"]/' $T", "daemon.admins: this host knows no user", "correct the name", "sed -i s/nobodyy/nobody/ $T"),
     "no reference": ("sed -i 's/^reference_platform = .*/reference_platform = \"rome-7742\"/' $T", "pilots have no place to run", "site.reference_platform", "sed -i 's/^reference_platform = .*/reference_platform = \"quartz\"/' $T"),
     "pilots in auto": ("sed -i 's/^auto_partition.*/&\\nreference_partition = \"auto\"/' $T", "pilots would run in auto", "site.reference_partition", "sed -i 's/^reference_partition.*/reference_partition = \"cpu\"/' $T"),
     "switch without a folder": (f"sed -i 's#^kill_switch = .*#kill_switch = \"stop/off\"#' $T && {CONF}", "there is no folder", "mkdir -p", "mkdir -p stop"),
