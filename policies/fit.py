@@ -10,7 +10,6 @@ nowhere else, so that a job that some queue takes is not left to fail.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
@@ -36,7 +35,6 @@ from berth.predictor.core.forecast import Forecast
 
 _MAY_PASS = frozenset({Code.DOWN, Code.TOO_FEW_RESOURCES, Code.NOT_CUT})
 """Reasons by nodes that do not work at present, in a queue that takes jobs."""
-_PLACES_KEPT = 4_096
 SCARCE = Exclusion(Code.SCARCE, "its nodes are kept for jobs that need much memory")
 """Why a job that fits elsewhere does not go to nodes with far more memory than most."""
 _UNKNOWN_TIME_S = 3_600.0
@@ -108,7 +106,7 @@ def fit_on(
     if excluded is not None:
         return excluded
     limit_s = present_limit_s(request, place)
-    place = _counted_in_cores(place, candidate.cores_per_node)  # as limits of queues count
+    place = replace(place, cores_per_node=candidate.cores_per_node)  # as limits of queues count
     moment = Moment(request, place, settings, held, state, now_s, limit_s)
     excluded, passing = _excluded_at_present(moment)
     if excluded is not None:
@@ -136,7 +134,6 @@ def _excluded_at_present(moment: Moment) -> tuple[Exclusion | None, Exclusion | 
     return excluded_now(replace(moment, state=later)), excluded
 
 
-@lru_cache(maxsize=_PLACES_KEPT)
 def _as_written(
     candidate: Candidate, threads: int, *, wants_gpus: bool, untyped: bool
 ) -> tuple[Candidate, Exclusion | None]:
@@ -166,11 +163,6 @@ def _as_written(
             Code.UNTYPED_GPU, "it has MIG slices, and the job names no type of GPU"
         )
     return place, None
-
-
-@lru_cache(maxsize=_PLACES_KEPT)
-def _counted_in_cores(place: Candidate, cores_per_node: int) -> Candidate:
-    return replace(place, cores_per_node=cores_per_node)
 
 
 def _lacks_choice(request: Request, place: Candidate) -> Exclusion | None:

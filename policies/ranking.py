@@ -81,10 +81,7 @@ class Ranking:
         if known is None:
             unscored = None if self._unscored is None else self._unscored.get(key)
             if unscored is None:
-                seen: _Seen = {}
-                unscored = tuple(
-                    self._assessed(request, c, forecast, seen) for c in self._candidates
-                )
+                unscored = tuple(self._assessed(request, c, forecast) for c in self._candidates)
                 if forecast.kind == "history" and request.time_limit_s is not None:
                     unscored = _no_slower_in_time(unscored)
                 if self._unscored is not None:
@@ -103,15 +100,11 @@ class Ranking:
         code, sentence = self._objective.why_missing(estimate)
         return assessed._replace(ranked=ranked._replace(excluded=sentence, code=code.value))
 
-    def _assessed(
-        self, request: Request, candidate: Candidate, forecast: Forecast, seen: _Seen
-    ) -> Assessed:
+    def _assessed(self, request: Request, candidate: Candidate, forecast: Forecast) -> Assessed:
         settings = self._settings
         translated = translate(request, candidate)
         held = request.resources if isinstance(translated, str) else translated
-        point, runtime_s, memory, speedup = _predicted(
-            forecast, request.size, candidate, held, seen
-        )
+        point, runtime_s, memory, speedup = _predicted(forecast, request.size, candidate, held)
         price = price_per_hour(candidate, held)
         if not isinstance(translated, str):
             on_host = None if memory is None else memory.host_bytes
@@ -200,28 +193,19 @@ class _Predicted(NamedTuple):
     """Speedup over the reference platform, at the profiled problem size."""
 
 
-_Seen = dict[tuple[str, int, int], _Predicted]
-"""The predictions of one forecast and problem size, by platform, cores or GPUs, and nodes."""
-
-
 def _predicted(
-    forecast: Forecast, size: float | None, candidate: Candidate, held: Resources, seen: _Seen
+    forecast: Forecast, size: float | None, candidate: Candidate, held: Resources
 ) -> _Predicted:
     units, nodes = max(1, held.gpus if candidate.is_gpu else held.cores), max(1, held.nodes)
     platform = candidate.platform
-    known = seen.get((platform, units, nodes))
-    if known is not None:
-        return known
     point = forecast.prediction(platform, units, nodes)
     runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
     memory = forecast.memory_at(platform, units, size, nodes)
-    looked_up = _Predicted(point)
-    if point is not None and runtime_s is not None and memory is not None:
-        speedup = None
-        if runtime_s.mid > 0:
-            speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
-        if size is not None:
-            runtime_s = forecast.growth(size, nodes).runtime(runtime_s, point.launch_s)
-        looked_up = _Predicted(point, runtime_s, memory, speedup)
-    seen[platform, units, nodes] = looked_up
-    return looked_up
+    if point is None or runtime_s is None or memory is None:
+        return _Predicted(point)
+    speedup = None
+    if runtime_s.mid > 0:
+        speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
+    if size is not None:
+        runtime_s = forecast.growth(size, nodes).runtime(runtime_s, point.launch_s)
+    return _Predicted(point, runtime_s, memory, speedup)

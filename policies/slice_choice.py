@@ -62,12 +62,8 @@ def _key(ranked: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> 
 
 
 def profiles_that_will_do(decision: Decision) -> list[str]:
-    """Return the profile names of the slices from ``slices_that_will_do``."""
-    return sorted({ranked.platform.rpartition(MARK)[2] for ranked in slices_that_will_do(decision)})
-
-
-def slices_that_will_do(decision: Decision) -> list[Ranked]:
-    """Return the MIG slices that the job could run on, whether or not such slices exist now.
+    """Return the profile names of the MIG slices that the job could run on, whether or not such
+    slices exist now.
 
     ``berth mig auto`` creates slices for such jobs. The list is empty where the objective preferred
     another kind of candidate although it could have chosen a slice.
@@ -76,9 +72,9 @@ def slices_that_will_do(decision: Decision) -> list[Ranked]:
     elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]
     if elsewhere and any(ranked.code in _CHOICES for ranked in slices):
         return []
-    return [
-        ranked for ranked in slices if ranked.code in _CHOICES or ranked.code == Code.NOT_CUT.value
-    ]
+    will_do = (*_CHOICES, Code.NOT_CUT.value)
+    names = {each.platform.rpartition(MARK)[2] for each in slices if each.code in will_do}
+    return sorted(names)
 
 
 _CHOICES = (None, Code.OTHER_SLICE.value)
