@@ -55,7 +55,6 @@ class PlatformTable(Document):
         None, description="of one node (CPU platforms), GPU or slice"
     )
     power_w: Positive | None = Field(None, description="typical power under load, in watts")
-    idle_power_w: NonNegative | None = Field(None, description="power without a job, in watts")
 
 
 class SlicesTable(Document):
@@ -93,11 +92,8 @@ class CandidateTable(Document):
     )
     constraint: Text | None = Field(
         None,
-        description="node feature to ask for, where the partition holds several kinds; "
-        "`a&b`: nodes with both features",
-    )
-    properties: Names | None = Field(
-        None, description="the same at a Flux site: properties that its nodes must have"
+        description="node feature (Flux: property) to ask for, where the partition holds several "
+        "kinds; `a&b`: nodes with both",
     )
     gres: Text | None = Field(
         None,
@@ -162,7 +158,7 @@ class CandidateTable(Document):
     slices: SlicesTable | None = Field(
         None,
         description="one candidate for each MIG slice of the platform: see `[candidates.slices]`; "
-        "`{profile}` in `partition`, `constraint` and `properties` becomes the slice's name",
+        "`{profile}` in `partition` and `constraint` becomes the slice's name",
     )
 
     @model_validator(mode="after")

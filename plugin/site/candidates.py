@@ -118,8 +118,6 @@ def _of_profile(
             "platform": f"{table.platform}{MARK}{name}",
             "partition": table.partition.replace(SLICE_MARK, name),
             "constraint": table.constraint and table.constraint.replace(SLICE_MARK, name),
-            "properties": table.properties
-            and tuple(text.replace(SLICE_MARK, name) for text in table.properties),
             "gres": f"gpu:{asked.type_pattern.replace(SLICE_MARK, name)}" if typed else None,
             "gpus_per_node": (table.gpus_per_node or 1) * profile.max_instances,
             "price_per_gpu_hour": None if price is None else price * part,
@@ -135,13 +133,7 @@ def _in_own_terms(
     key: str,
     path: Path,
 ) -> CandidateTable:
-    """Return the candidate's table in the scheduler's terms: node properties become the constraint,
-    and ``gres`` is "gpu" where the scheduler has no GPU types.
-    """
-    if table.properties is not None:
-        if table.constraint is not None:
-            raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
-        table = table.model_copy(update={"constraint": "&".join(table.properties) or None})
+    """Return the candidate's table with ``gres`` "gpu" where the scheduler has no GPU types."""
     platform = platforms.get(table.platform)
     if scheduler.typed_gpus or platform is None or not platform.is_gpu:
         return table

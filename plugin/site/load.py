@@ -173,7 +173,6 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
         for name, value in (
             ("price_per_hour", table.price_per_hour),
             ("power_w", table.power_w),
-            ("idle_power_w", table.idle_power_w),
         )
         if value is not None
     }

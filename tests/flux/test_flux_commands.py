@@ -153,16 +153,6 @@ def test_either_word_for_a_queue_is_understood(site_file: Path) -> None:
         load_site(site_file)
 
 
-def test_properties_are_the_constraint(site_file: Path) -> None:
-    text = site_file.read_text()
-    site_file.write_text(text.replace('queue = "gpu"', 'queue = "gpu"\nproperties = ["a", "b"]'))
-    assert load_site(site_file).candidates[2].constraint == "a&b"
-    both = 'queue = "gpu"\nproperties = ["a"]\nconstraint = "a"'
-    site_file.write_text(text.replace('queue = "gpu"', both))
-    with pytest.raises(DocumentError, match="properties"):
-        load_site(site_file)
-
-
 def test_flux_counts_all_gpus_as_gpu(site_file: Path) -> None:
     text = site_file.read_text()
     site_file.write_text(text.replace('queue = "gpu"', 'queue = "gpu"\ngres = "gpu:h200"'))

@@ -57,7 +57,6 @@ carbon_g_per_kwh = 380
 [[platforms]]
 name = "h100-80gb"
 power_w = 600
-idle_power_w = 100
 """
     cpu, gpu = load_site(write(tmp_path, text)).candidates
     assert gpu.power_per_gpu_w == pytest.approx(600)

@@ -74,7 +74,7 @@ def test_some_profiles_under_other_type_names() -> None:
 def test_at_a_flux_site_each_profile_has_its_queue() -> None:
     made = site_of(
         site='scheduler = "flux"',
-        where='queue = "mig-{profile}"\nproperties = ["mig-{profile}"]',
+        where='queue = "mig-{profile}"\nconstraint = "mig-{profile}"',
         slices='profiles = ["1g.18gb", "2g.35gb"]',
     )
     found = [(c.queue, c.constraint, c.gres) for c in made.candidates]

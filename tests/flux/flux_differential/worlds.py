@@ -82,10 +82,10 @@ ANONYMOUS = World(
     queues='[policy.jobspec.defaults.system]\nduration = "10m"\n',
     commands=(),
     site=(
-        ('queue = "cpu"', 'queue = "anonymous"\nproperties = ["cpunode"]'),
-        ('queue = "old"', 'queue = "anonymous"\nproperties = ["gpunode", "h200"]'),
-        ('queue = "gpu"', 'queue = "anonymous"\nproperties = ["gpunode"]'),
-        ('queue = "mig-1g.10gb"', 'queue = "anonymous"\nproperties = ["mig-1g.10gb"]'),
+        ('queue = "cpu"', 'queue = "anonymous"\nconstraint = "cpunode"'),
+        ('queue = "old"', 'queue = "anonymous"\nconstraint = "gpunode&h200"'),
+        ('queue = "gpu"', 'queue = "anonymous"\nconstraint = "gpunode"'),
+        ('queue = "mig-1g.10gb"', 'queue = "anonymous"\nconstraint = "mig-1g.10gb"'),
     ),
 )
 WORLDS = (PLAIN, LIMITS, KEEP, CLOSED, ANONYMOUS)
