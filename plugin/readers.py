@@ -39,8 +39,7 @@ INSTEAD = {
     "Start,End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,AllocTRES,NodeList,"
     "TotalCPU,JobName > jobs.txt",
     "perf": "LC_ALL=C perf stat -x, -o app.csv -e EVENTS,duration_time -- ./app",
-    "nsys": "nsys stats --report cuda_gpu_kern_sum --format csv app.nsys-rep > app.csv",
-    "rocprof": "rocprofv3 --kernel-trace --output-format csv -- ./app, then app_kernel_trace.csv",
+    "pilot": "berth pilot run -- ./app: Berth reads no profiles of GPU kernels",
     "table": "make a table of its jobs (CSV) with the columns submit_s, user, cores, gpus and "
     "seconds@PLATFORM: berth replay FILE (docs/tune.md)",
 }

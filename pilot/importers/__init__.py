@@ -1,1 +1,1 @@
-"""Import the output files of other measuring tools (perf, LIKWID, Caliper, ncu ...) as Profiles."""
+"""Import the output files of other measuring tools (perf, LIKWID, Caliper) as Profiles."""

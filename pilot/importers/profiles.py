@@ -35,8 +35,7 @@ from berth.pilot.profile import (
 
 OWN_ACCOUNT = frozenset(["rajaperf"])
 """Sources whose counts the program reports about itself; they count as derived, not measured."""
-EMULATED = frozenset(["cachegrind"])
-READ_OTHERWISE = frozenset(["ProblemSize", "duration_time", "gpu__time_duration.sum"])
+READ_OTHERWISE = frozenset(["ProblemSize", "duration_time"])
 """Metrics that are used as size or runtime, not as counters."""
 ABSENT = "the file has no"
 SHOWN = 12
@@ -285,7 +284,7 @@ def _measurement(key: str, terms: tuple[Term, ...], metrics: Mapping[str, Metric
     used = [metrics[name] for term in terms for name in term.names]
     value = sum(term.weight * math.prod(metrics[n].value for n in term.names) for term in terms)
     notes = list(dict.fromkeys(m.note for m in used if m.note))
-    quality = Quality.EMULATED if key in EMULATED else Quality.MEASURED
+    quality = Quality.MEASURED
     if key in OWN_ACCOUNT:
         quality = Quality.DERIVED
         notes.append("the program's own account")

@@ -2,8 +2,8 @@
 
 An importer converts one file to an :class:`ImportedRun`: the tool that wrote the file, and its
 regions with the tool's own metric names, in base units (seconds, bytes, counts).
-:mod:`berth.pilot.importers.profiles` then maps the metrics to the catalogue's counters. Caliper and
-Hatchet files are first read into a :class:`CallTree`: rows of numbers at nodes of a call tree.
+:mod:`berth.pilot.importers.profiles` then maps the metrics to the catalogue's counters. Caliper's
+files are first read into a :class:`CallTree`: rows of numbers at nodes of a call tree.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from berth.pilot.profile import Target
 PROFILE = "profile"
 """The purpose of readers whose ``read(file, options)`` returns the runs that a file measured."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
-DATABASE = ("experiment.xml", "meta.db")
-"""Files that mark the folder of an HPCToolkit database, the only folder that is read."""
 MAX_DEPTH = 256
 """Deepest nesting of regions."""
 MAX_REGIONS = 20_000
@@ -66,7 +64,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """One run of a program as an imported file describes it; Thicket files hold several runs."""
+    """One run of a program as an imported file describes it."""
 
     tool: str
     sources: tuple[str, ...]
@@ -117,13 +115,12 @@ class ImportedFile:
 
 
 def load(path: Path) -> ImportedFile:
-    """Return the content of a regular file of at most ``MAX_FILE_BYTES``; of a folder, its digest.
+    """Return the content of a regular file of at most ``MAX_FILE_BYTES``; of a folder, nothing.
 
     Raises DocumentError for other files, and for pipes and devices, which may block.
     """
     if path.is_dir():
-        marks = [path / name for name in DATABASE if (path / name).is_file()]
-        return ImportedFile(path, b"", load(marks[0]).sha256 if marks else "")
+        return ImportedFile(path, b"", "")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,7 +1,7 @@
-"""Convert the records of a call tree (Caliper, Hatchet) to an ImportedRun.
+"""Convert the records of a call tree (Caliper) to an ImportedRun.
 
 A column's name states its metric and aggregation: ``avg#inclusive#sum#time.duration.ns`` is the
-average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper give some columns
+average over ranks of inclusive sums of a time in nanoseconds. Caliper gives some columns
 plain names (``time (inc)``). The rules:
 
 * A region's total is the file's inclusive sum, or the sum of exclusive values over the region and

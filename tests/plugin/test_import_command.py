@@ -56,7 +56,7 @@ def test_json_is_a_line_a_profile_and_sizes_go_with_their_files() -> None:
         ([CALI, "--platform", "x", "--size", "1", "--size", "2"], "2 sizes for 1 files"),
         ([CALI, "--platform", "x", "--runtime", "-1"], "above zero"),
         (["/nowhere.cali", "--platform", "x"], "does not exist"),
-        ([CALI, "--platform", "x", "--format", "ncu"], "no header"),
+        ([CALI, "--platform", "x", "--format", "likwid"], "write it with: likwid-perfctr"),
         ([CALI, "--platform", "a b"], "a b"),
     ],
 )

@@ -91,7 +91,7 @@ def import_(
     json_: bool,
     **wished: Any,
 ) -> None:
-    """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf, ncu, valgrind.
+    """Make Profiles from FILES of Caliper, LIKWID and perf.
 
     One Profile a region or kernel. What a file lacks is missing in the Profile, with the reason;
     what the catalogue has no name for is listed.

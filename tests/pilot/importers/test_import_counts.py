@@ -1,4 +1,4 @@
-"""LIKWID, perf and ncu files: units, several threads, several launches, several groups."""
+"""LIKWID and perf files: units, several threads, several groups."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from imported import SAMPLES, profiles_of
 
 from berth.pilot.catalogue import COUNTERS, REQUIRED, alternatives, from_source, names
 from berth.pilot.errors import BerthError, DocumentError
-from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
+from berth.pilot.importers import likwid, perf_stat
 from berth.pilot.importers.reading import ImportedFile, ImportOptions
-from berth.pilot.profile import Profile, Quality, Target
+from berth.pilot.profile import Profile
 
 Sample = Callable[..., dict[str, Profile]]
-IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "rocprof", "cachegrind")
+IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf")
 
 
 def test_likwid_counts_are_summed_over_threads_and_channels(sample: Sample) -> None:
@@ -342,126 +342,6 @@ def test_a_file_with_neither_a_time_nor_a_counter_is_refused(
         profiles_of(written("x.csv", "7,,r81d0:u,9,50.00,,\n"))
 
 
-def test_rocprofv3_gives_each_kernels_time_launches_and_counters(
-    written: Callable[[str, str], Path],
-) -> None:
-    head = (
-        "Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp"
-    )
-    rows = [
-        '1,4,"axpy(float*, int)",FETCH_SIZE,2.0,1000,3000',
-        '1,4,"axpy(float*, int)",WRITE_SIZE,1.0,1000,3000',
-        '1,4,"axpy(float*, int)",VALUBusy,30.0,1000,3000',
-        '2,4,"axpy(float*, int)",FETCH_SIZE,2.0,5000,6000',
-        '2,4,"axpy(float*, int)",WRITE_SIZE,1.0,5000,6000',
-    ]
-    kernel = profiles_of(written("x.csv", "\n".join([head, *rows])))["axpy(float*, int)"]
-    assert kernel.runtime is not None
-    assert kernel.runtime.median_s == pytest.approx(3e-6)
-    assert kernel.value("gpu_kernels") == 2
-    assert kernel.value("dram_bytes") == 6 * 1024
-    assert kernel.runs_on.targets == (Target.HIP,)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("Name,Calls,TotalDurationNs\nhipMemcpy,3,9000\n", "a call or a copy"),
-        ("Name,Calls,TotalDurationNs\naxpy,0,9000\n", "a kernel with calls"),
-        ("Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp\n1,axpy,9,3\n", "with its times"),
-    ],
-)
-def test_what_is_no_kernel_of_rocprofv3_is_refused(
-    written: Callable[[str, str], Path], text: str, problem: str
-) -> None:
-    with pytest.raises(DocumentError, match=problem):
-        profiles_of(written("x.csv", text))
-
-
-def test_ncu_details_sum_launches_and_turn_rates_into_totals(sample: Sample) -> None:
-    axpy = sample("ncu_details.csv")["axpy(int, float *)"]
-    assert axpy.runtime is not None
-    assert axpy.runtime.median_s == pytest.approx(20e-6)
-    assert axpy.value("dram_bytes") == pytest.approx(800e9 * 12.5e-6 + 400e9 * 7.5e-6)
-    assert axpy.value("instructions") == 1_235_567
-    assert axpy.value("warp_blocks") == 256
-    assert axpy.value("gpu_kernels") == 2
-    assert axpy.runs_on.targets == (Target.CUDA,)
-    assert "1 of 2 launches" in (axpy.counters["cycles"].note or "")
-
-
-def test_ncu_raw_page_reads_its_line_of_units(sample: Sample) -> None:
-    dot = sample("ncu_raw.csv")["dot"]
-    assert dot.value("dram_bytes") == 10.24e6 + 2.5e3
-    assert dot.value("fp64_ops") == 100 + 20 + 2 * 1000
-    assert dot.runtime is not None
-    assert dot.runtime.median_s == pytest.approx(4e-6)
-    assert dot.counters["fp64_ops"].quality is Quality.MEASURED
-    assert "sm__throughput" in dot.collectors[0].detail
-
-
-@pytest.mark.parametrize("number", ["65,77", "27.595.520", "1,23,456"])
-def test_numbers_of_another_locale_are_refused_not_misread(
-    written: Callable[[str, str], Path], number: str
-) -> None:
-    text = (SAMPLES / "ncu_details.csv").read_text().replace("1,234,567", number)
-    with pytest.raises(DocumentError, match="locale") as caught:
-        profiles_of(written("x.csv", text))
-    assert caught.value.key == "line 10"
-    assert "LC_ALL=C" in (caught.value.hint or "")
-
-
-def test_cachegrind_as_recorded_is_emulated_and_its_last_level_is_told_by_its_size(
-    sample: Sample,
-) -> None:
-    found = sample("cachegrind.out")["(program)"]
-    assert found.value("instructions") == 452709
-    assert found.value("branches") == 83937 + 6165
-    assert found.value("llc_load_misses") == 1306
-    assert found.value("l2_load_misses") is None
-    assert found.counters["loads"].quality is Quality.EMULATED
-    assert found.workload.command == ("seq", "1", "2000")
-    assert found.runtime is None
-
-
-def test_callgrind_with_a_last_level_of_a_mebibyte_gives_second_level_misses(
-    sample: Sample,
-) -> None:
-    found = sample("callgrind.out")["(program)"]
-    assert found.value("l2_load_misses") == 1068
-    assert found.counters["llc_load_misses"].note == "the file has no DLmr with LL = 32 MiB"
-    assert found.provenance.imported is not None
-    assert found.provenance.imported.tool_version == "3.19.0"
-
-
-def test_misses_of_a_cache_that_the_catalogue_does_not_mean_are_listed_with_its_size(
-    written: Callable[[str, str], Path],
-) -> None:
-    text = (
-        (SAMPLES / "cachegrind.out")
-        .read_text()
-        .replace("D1 cache:         32768", "D1 cache: 49152")
-    )
-    found = profiles_of(written("x.out", text))["(program)"]
-    assert found.value("l1_load_misses") is None
-    assert "D1mr with D1 = 48 KiB" in found.collectors[0].detail
-    with pytest.raises(DocumentError, match="no totals of valgrind"):
-        profiles_of(written("cut.out", text.partition("summary")[0]))
-
-
-def test_nsys_gives_each_kernels_time_and_launches(
-    sample: Sample, written: Callable[[str, str], Path]
-) -> None:
-    axpy = sample("nsys.csv")["void axpy<double>(int, double *)"]
-    assert axpy.runtime is not None
-    assert axpy.runtime.median_s == pytest.approx(3e-3)
-    assert axpy.value("gpu_kernels") == 30
-    text = (SAMPLES / "nsys.csv").read_text().replace("3000000,30", "x,30")
-    with pytest.raises(DocumentError, match="not a kernel") as caught:
-        profiles_of(written("x.csv", text))
-    assert caught.value.key == "line 3"
-
-
 def test_a_likwid_line_that_is_cut_short_is_named(written: Callable[[str, str], Path]) -> None:
     text = (SAMPLES / "likwid_regions.csv").read_text()
     path = written("x.csv", text.replace("INSTR_RETIRED_ANY,FIXC0,1000,2000,", "INSTR_RETIRED_ANY"))
@@ -484,9 +364,6 @@ TABLE_TEXT = st.text(
         likwid.read,
         perf_stat.read_text,
         perf_stat.read_json,
-        ncu.read,
-        nsys.read,
-        valgrind_out.read,
     ],
 )
 @pytest.mark.parametrize(

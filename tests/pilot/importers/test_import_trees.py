@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imported import SAMPLES
 
-from berth.pilot.errors import BerthError, DocumentError, ToolMissing, UsageError
+from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.importers import caliper
-from berth.pilot.importers.frame import from_graphframe
 from berth.pilot.importers.reading import MAX_DEPTH, ImportedFile, ImportOptions, load
 from berth.pilot.importers.recogniser import ends_of
 from berth.pilot.importers.tree import TreeColumn
@@ -86,45 +83,6 @@ def test_plain_json_tells_its_unit_by_the_name(sample: Sample) -> None:
     assert found["main"].runtime.median_s == 4.0
     assert found["main"].value("loads") == 100
     assert any("how many processes" in text for text in found["main"].warnings)
-
-
-def test_a_time_without_a_unit_is_missing_until_the_user_tells_it(sample: Sample) -> None:
-    unknown = sample("frame.csv")["main"]
-    assert unknown.runtime is None
-    assert any("--time-unit" in text for text in unknown.warnings)
-    told = sample("frame.csv", ImportOptions(time_factor=1e-6))["main"]
-    assert told.runtime is not None
-    assert told.runtime.median_s == pytest.approx(4e-6)
-
-
-def test_a_flat_frame_keeps_regions_of_one_name_apart(sample: Sample) -> None:
-    found = sample("frame.csv")
-    assert set(found) == {"main", "solve@2", "solve@3"}
-    assert found["solve@2"].value("l1_load_misses") == 100
-
-
-def test_each_profile_of_a_thicket_has_its_own_facts() -> None:
-    _, readings = read_measurements(SAMPLES / "frame.json", None, ImportOptions())
-    assert [len(one.regions) for one in readings] == [2, 1]
-    assert readings[0].targets == (Target.CUDA,)
-    assert readings[1].targets is None
-    assert readings[0].regions[1].label == "main/solve"
-    assert readings[0].regions[1].metrics["PAPI_TOT_INS"].value == 800
-
-
-def test_parquet_of_a_dataframe_is_read_where_pyarrow_is(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    table = pa.table({"name": ["main", "solve"], "PAPI_TOT_INS": [5, 4], "nid": [1, 2]})
-    path = tmp_path / "frame.parquet"
-    parquet.write_table(table, path)
-    _, [reading] = read_measurements(path, None, ImportOptions())
-    assert [region.label for region in reading.regions] == ["main", "solve"]
-    broken = tmp_path / "broken.parquet"
-    broken.write_bytes(b"PAR1" + b"\0" * 40)
-    with pytest.raises(DocumentError, match="not Parquet"):
-        read_measurements(broken, None, ImportOptions())
 
 
 def test_only_the_regions_asked_for_come_and_a_miss_names_what_there_is(sample: Sample) -> None:
@@ -198,61 +156,12 @@ def test_what_no_tool_wrote_is_of_no_format(written: Callable[[str, str], Path],
         read_measurements(written("x", text), None, ImportOptions())
 
 
-class SavedFrame:
-    """Stands in for a live GraphFrame: all that is asked of it is its own JSON."""
-
-    @staticmethod
-    def to_json() -> str:
-        return (SAMPLES / "frame.json").read_text()
-
-    @classmethod
-    def from_hpctoolkit(cls, folder: str) -> SavedFrame:
-        if not (Path(folder) / "experiment.xml").read_text().startswith("<"):
-            raise KeyError("Section")
-        return cls()
-
-
-def test_a_live_frame_comes_in_by_its_own_json() -> None:
-    assert [len(table.records) for table in from_graphframe(SavedFrame())] == [2, 1]
-
-
-def test_a_database_is_read_through_hatchet_with_the_unit_of_its_own_metric(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = types.SimpleNamespace(GraphFrame=SavedFrame)
-    monkeypatch.setitem(sys.modules, "hatchet", library)
-    experiment = tmp_path / "experiment.xml"
-    experiment.write_text('<Metric i="2" n="CPUTIME (usec):Sum (I)" t="inclusive">')
-    source, [first, _] = read_measurements(tmp_path, None, ImportOptions())
-    assert first.tool == "hpctoolkit"
-    assert first.regions[0].runtime_s == pytest.approx(4e-6)
-    assert source.sha256 == load(experiment).sha256
-    experiment.write_text("broken")
-    with pytest.raises(DocumentError, match="Hatchet cannot read it: KeyError"):
-        read_measurements(tmp_path, None, ImportOptions())
-
-
-def test_a_database_without_hatchet_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "hatchet", None)
-    (tmp_path / "experiment.xml").write_text("<HPCToolkitExperiment>")
-    with pytest.raises(ToolMissing, match="hatchet is not available") as caught:
-        read_measurements(tmp_path, None, ImportOptions())
-    assert "berth[import]" in (caught.value.hint or "")
-
-
 def test_a_pipe_or_a_device_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "profile.cali"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero")):
         with pytest.raises(DocumentError, match="is not a regular file"):
             read_measurements(path, None, ImportOptions())
-
-
-def test_a_folder_that_is_no_database_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="no HPCToolkit database"):
-        read_measurements(tmp_path, None, ImportOptions())
 
 
 @given(st.text(alphabet=st.sampled_from("__rec=node,ctxgloba idattr=data,parent=0123456789\\\n")))
