@@ -242,8 +242,8 @@ def serving_report(ranking: ServingRanking) -> Report:
             "one, as in --framework 'vllm 0.19', measurements of that version count alone."
         )
     notes.append(
-        "The middle is a tuned server, as benchmarks run it; the interval reaches down to servers as "
-        "people run them, about half as fast. Your own run says which is yours."
+        "The middle is a tuned server, as benchmarks run it; the interval reaches down to servers "
+        "as people run them, about half as fast. Your own run says which is yours."
     )
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: physics only, with what the framework achieves elsewhere.")
