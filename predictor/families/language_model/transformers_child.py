@@ -127,20 +127,17 @@ def _finite(value: Any) -> Any:
     return float(value) if value == "Infinity" else value
 
 
-def auto_class(kind: str, *, seeing: bool = False) -> Any:
-    """Return the auto class that serves a model type: of chat models, else of models that see
-    (these first with ``seeing``). Raises LookupError for one that does not chat."""
+def auto_class(kind: str) -> Any:
+    """Return the auto class that serves a model type: of chat models, else of models that see.
+    Raises LookupError for one that does not chat."""
     import transformers  # noqa: PLC0415
     from transformers.models.auto import modeling_auto  # noqa: PLC0415
 
-    causal = kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and not (
-        causal and not seeing
-    ):
+    if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        return transformers.AutoModelForCausalLM
+    if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return transformers.AutoModelForImageTextToText
-    if not causal:
-        raise LookupError(f"{kind} is no model that chats")
-    return transformers.AutoModelForCausalLM
+    raise LookupError(f"{kind} is no model that chats")
 
 
 def weighed(model: Any) -> dict[str, Any]:

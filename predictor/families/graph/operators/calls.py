@@ -84,47 +84,43 @@ class Calls:
         })  # fmt: skip
 
 
-def products(
-    groups: ArrayLike, rows: ArrayLike, columns: ArrayLike, inner: ArrayLike,
-    *, bytes_each: float = 4.0,
-) -> Calls:  # fmt: skip
+FLOAT_BYTES = 4.0
+"""Bytes of a number in fp32, in which operators were measured."""
+
+
+def products(groups: ArrayLike, rows: ArrayLike, columns: ArrayLike, inner: ArrayLike) -> Calls:
     """Return ``Calls`` of batched matrix products of activations: [rows, inner] by [inner,
     columns], ``groups`` times."""
     g, m, n, k = _columns(groups, rows, columns, inner)
     return _calls(CallKind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
-                  bytes_each * g * (m * k + k * n + m * n))  # fmt: skip
+                  FLOAT_BYTES * g * (m * k + k * n + m * n))  # fmt: skip
 
 
-def linears(
-    rows: ArrayLike, columns: ArrayLike, inner: ArrayLike, *, bytes_each: float = 4.0
-) -> Calls:
+def linears(rows: ArrayLike, columns: ArrayLike, inner: ArrayLike) -> Calls:
     """Return ``Calls`` of matrix products of [rows, inner] with weights [inner, columns] and a
     bias."""
     m, n, k = _columns(rows, columns, inner)
     return _calls(CallKind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
-                  bytes_each * (m * k + k * n + m * n))  # fmt: skip
+                  FLOAT_BYTES * (m * k + k * n + m * n))  # fmt: skip
 
 
 def convolutions(
-    images: ArrayLike, inputs: ArrayLike, outputs: ArrayLike, height: ArrayLike,
-    width: ArrayLike, *, bytes_each: float = 4.0,
-) -> Calls:  # fmt: skip
+    images: ArrayLike, inputs: ArrayLike, outputs: ArrayLike, height: ArrayLike, width: ArrayLike
+) -> Calls:
     """Return ``Calls`` of 3x3 convolutions of stride 1 and padding 1."""
     b, i, o, h, w = _columns(images, inputs, outputs, height, width)
     m, k = b * h * w, 9 * i
     return _calls(CallKind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
-                  bytes_each * (m * i + k * o + m * o))  # fmt: skip
+                  FLOAT_BYTES * (m * i + k * o + m * o))  # fmt: skip
 
 
-def vectors(
-    kind: CallKind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0
-) -> Calls:
+def vectors(kind: CallKind, rows: ArrayLike, columns: ArrayLike) -> Calls:
     """Return ``Calls`` of element-wise operators, softmax or normalisation over [rows, columns]."""
     m, n = _columns(rows, columns)
     tensors = 3 if kind is CallKind.BINARY else 2
     work = {CallKind.SOFTMAX: 5.0, CallKind.NORMALISATION: 8.0}.get(kind, 1.0)
     ones = np.ones_like(m)
-    return _calls(kind, (ones, m, n, ones), work * m * n, bytes_each * tensors * m * n)
+    return _calls(kind, (ones, m, n, ones), work * m * n, FLOAT_BYTES * tensors * m * n)
 
 
 def _columns(*sizes: ArrayLike) -> list[Floats]:

@@ -86,22 +86,12 @@ class OperatorModel:
         ``batch``: default is the graph's own. ``compiled``: vector operators are fused, as by
         torch.compile.
         """
-        each, times = self._kinds(graph, gpus, numbers, batch, compiled)
-        total: Floats = each @ times
+        known = numbers or native_numbers(graph)
+        graph_calls = calls_of(graph, known, batch, compiled=compiled)
+        each = self.seconds(graph_calls.calls, gpus, known) + KERNEL_S * graph_calls.waits
+        times = graph_calls.times.astype(np.float64)
+        total: Floats = np.where(graph_calls.runs, each, 0.0) @ times
         return total
-
-    def operator_seconds(
-        self,
-        graph: ModelGraph,
-        gpu: Unit,
-        numbers: Numbers | None = None,
-        batch: int | None = None,
-    ) -> Floats:
-        """Return [n]: seconds of each node of the graph on one GPU; 0 for nodes that run no
-        kernel."""
-        each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
-        node_seconds: Floats = each[0][graph.kind]
-        return node_seconds
 
     def graph_interval(
         self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
@@ -116,19 +106,6 @@ class OperatorModel:
         is_language_in_fp32 = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
         width = constants.model if is_language_in_fp32 else constants.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
-
-    def _kinds(
-        self,
-        graph: ModelGraph,
-        gpus: Sequence[Unit],
-        numbers: Numbers | None,
-        batch: int | None,
-        compiled: bool,
-    ) -> tuple[Floats, Floats]:
-        known = numbers or native_numbers(graph)
-        graph_calls = calls_of(graph, known, batch, compiled=compiled)
-        each = self.seconds(graph_calls.calls, gpus, known) + KERNEL_S * graph_calls.waits
-        return np.where(graph_calls.runs, each, 0.0), graph_calls.times.astype(np.float64)
 
 
 @cache
