@@ -108,7 +108,7 @@ def _read(paths: Sequence[Path]) -> list[tuple[str, Profile]]:
     if not profiles:
         raise UsageError(
             f"there is no profile in {', '.join(map(str, paths))}",
-            hint="`berth pilot run -o FOLDER/NAME.json` writes one; see docs/relative.md",
+            hint="`berth pilot run -o FOLDER/NAME.json` writes one; see docs/published.md",
         )
     return profiles
 
