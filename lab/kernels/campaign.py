@@ -6,18 +6,17 @@ All values of these profiles are for *one repetition* of the kernel:
 - emulated counts: (counts of a run with one repetition - counts of a run with none) / fraction of
   the repetition that was run. The difference removes start-up and initialisation.
 
-The output file is JSON lines with one Profile per line. It is rewritten after each step, so that
-an interrupted campaign resumes where it stopped.
+The output file is JSON lines with one Profile per line, written after each; what it has is not
+measured again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -32,7 +31,6 @@ from berth.pilot.errors import BerthError, PilotError
 from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Invocation, Measurement, Profile, RunsOn, SizePoint, read_profiles
-from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite import Kernel, KernelRun, Suite, build_suite, parse_run
 
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
@@ -52,118 +50,75 @@ TRIAL_FRACTION = 0.02
 LIMIT_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignOptions:
-    """The options of a campaign: the kernels and sizes to measure, and the output file."""
-
-    output: Path
-    sizes: tuple[int, ...] = DEFAULT_SIZES
-    kernels: tuple[str, ...] = ()
-    """Names of the kernels to measure; empty: all kernels of the suite."""
-    platform: str = "local"
-    native: bool = True
-    emulated: bool = True
-    refresh: bool = False
-    """Repeat measurements that the output file already holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignResult:
-    """The numbers of profiles that a campaign wrote and measured, and its failures.
-
-    ``profiles``: profiles in the file; ``measured``: of these, measured now; ``failed``: one
-    ``name: reason`` for each kernel and size that could not be measured.
-    """
-
-    profiles: int
-    measured: int
-    failed: tuple[str, ...]
-
-
-def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing) -> CampaignResult:
-    """Measure the profiles that the output file lacks, and write them into it.
-
-    Raises:
-        DocumentError: the file exists but does not hold profiles.
-        UsageError: a kernel is unknown.
-    """
-    kernels = suite.chosen(options.kernels)
-    known = {p.name: p for p in read_profiles(options.output)} if options.output.exists() else {}
-    failed: list[str] = []
-    done = 0
-    steps = [(kernel, size) for kernel in kernels for size in options.sizes]
-    for before_it, (kernel, size) in enumerate(steps):
-        name = profile_name(kernel.name, size)
-        before = known.get(name) or _blank(kernel.name, size, suite, options)
-        need_native = options.native and (options.refresh or before.runtime is None)
-        need_counts = options.emulated and (options.refresh or before.value("instructions") is None)
-        need_openmp = (
-            options.emulated
-            and suite.openmp is not None
-            and (options.refresh or not before.value("parallel_regions"))
-        )
-        if not (need_native or need_counts or need_openmp):
-            continue
-        say(name, before_it, len(steps))
-        subject = _SizedKernel(suite, kernel, size, options)
-        try:
-            after = before
-            if need_native:
-                after = _timed(after, subject)
-            if need_counts:
-                after = _counted(after, subject)
-            if need_openmp:
-                counters = {**after.counters, **openmp_counters(subject)}
-                after = after.model_copy(update={"counters": counters})
-        except BerthError as error:
-            failed.append(f"{name}: {error.message}")
-            continue
-        known[name] = after
-        done += 1
-        write_profiles(options.output, _with_sizes(known.values()))
-    return CampaignResult(len(known), done, tuple(failed))
-
-
 def profile_name(kernel: str, size: int) -> str:
     """Return the name of a kernel's profile at a size, such as ``Stream_TRIAD-8388608``."""
     return f"{kernel}-{size}"
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
-    """Write profiles to a campaign file, one line each, sorted by kernel and size.
-
-    Missing counters are left out.
-    """
-    ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
-    write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
-
-
-def _compact(profile: Profile) -> dict[str, Any]:
-    data: dict[str, Any] = profile.model_dump(mode="json", by_alias=True)
-    counters = data["counters"].items()
-    data["counters"] = {
-        name: {
-            key: value for key, value in entry.items() if value is not None and value is not True
+    """Write profiles one a line, sorted by kernel and size; each with the times and peak memory of
+    its kernel at all sizes, and without what was not counted."""
+    ordered = sorted(profiles, key=lambda p: (_kernel(p), p.workload.size or 0))
+    lines = []
+    for profile in ordered:
+        points = tuple(
+            SizePoint(
+                size=p.workload.size,
+                runtime_s=p.runtime.median_s,
+                peak_memory_bytes=p.peak_memory_bytes,
+            )
+            for p in ordered
+            if _kernel(p) == _kernel(profile)
+            and p.runtime
+            and p.peak_memory_bytes
+            and p.workload.size
+        )
+        data = profile.model_copy(update={"sizes": points}).model_dump(mode="json", by_alias=True)
+        data["counters"] = {
+            name: {
+                key: value
+                for key, value in entry.items()
+                if value is not None and value is not True
+            }
+            for name, entry in data["counters"].items()
+            if entry["value"] is not None
         }
-        for name, entry in counters
-        if entry["value"] is not None
-    }
-    return data
+        lines.append(json.dumps(data) + "\n")
+    write_text(path, "".join(lines))
 
 
-def _blank(kernel: str, size: int, suite: Suite, options: CampaignOptions) -> Profile:
+def _kernel(profile: Profile) -> str:
+    return profile.name.rpartition("-")[0]
+
+
+def pilot_of(suite: Suite, kernel: Kernel, size: int, platform: str) -> Profile:
+    """Return the profile of one repetition of a kernel. Raises PilotError where a run fails."""
+    subject = _SizedKernel(suite, kernel, size)
+    trial, _ = subject.run(1, TRIAL_FRACTION)
+    fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
+    each_s = max(trial.rep_s * fraction, 1e-9)
+    reps = int(min(max(NATIVE_S / each_s, NATIVE_REPS[0]), NATIVE_REPS[1]))
+    run, outcome = subject.run(reps, fraction)
+    memory = peak_memory(outcome)
+    emulation, counters = counted(subject, trial.rep_s * INSTRUCTIONS_PER_S)
+    if suite.openmp is not None:
+        counters |= openmp_counters(subject)
+    counters["gpu_kernels"] = measured("suite", run.work.kernels_per_rep)
+    counters["threads"] = measured("proc", 1)
     return Profile(
-        name=profile_name(kernel, size),
-        platform=options.platform,
+        name=profile_name(kernel.name, size),
+        platform=platform,
         workload=Invocation(
-            command=("berth-kernels", "run", kernel, "--size", str(size)),
+            command=("berth-kernels", "run", kernel.name, "--size", str(size)),
             size=size,
             executable_sha256=host.sha256_of(suite.serial),
         ),
         runs_on=RunsOn(),
-        runtime=None,
-        peak_memory_bytes=None,
-        counters={},
+        runtime=runtime_of([seconds / run.fraction for seconds in run.seconds]),
+        peak_memory_bytes=memory.bytes if memory else run.work.bytes_allocated,
+        counters=derive(counters),
+        collectors=emulation.reports,
+        warnings=emulation.warnings,
         provenance=host.provenance().model_copy(update={"user": ""}),
     )
 
@@ -175,7 +130,6 @@ class _SizedKernel:
     suite: Suite
     kernel: Kernel
     size: int
-    options: CampaignOptions
 
     def order(self, reps: int, fraction: float, *, openmp: bool = False) -> Order:
         """Return the launch order for ``reps`` repetitions; each runs ``fraction`` of its work."""
@@ -197,44 +151,13 @@ class _SizedKernel:
             raise PilotError(f"{self.kernel.name} printed something unreadable: {error}") from None
 
 
-def _timed(profile: Profile, subject: _SizedKernel) -> Profile:
-    """Run a kernel natively; return its profile with seconds per repetition and peak memory."""
-    trial, _ = subject.run(1, TRIAL_FRACTION)
-    fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
-    each_s = max(trial.rep_s * fraction, 1e-9)
-    reps = int(min(max(NATIVE_S / each_s, NATIVE_REPS[0]), NATIVE_REPS[1]))
-    run, outcome = subject.run(reps, fraction)
-    memory = peak_memory(outcome)
-    counters = dict(profile.counters)
-    counters["gpu_kernels"] = measured("suite", run.work.kernels_per_rep)
-    counters["threads"] = measured("proc", 1)
-    return profile.model_copy(
-        update={
-            "runtime": runtime_of([seconds / run.fraction for seconds in run.seconds]),
-            "peak_memory_bytes": memory.bytes if memory else run.work.bytes_allocated,
-            "counters": counters,
-            "platform": subject.options.platform,
-            "machine": None,
-            "provenance": host.provenance().model_copy(update={"user": ""}),
-        }
-    )
-
-
-def _counted(profile: Profile, subject: _SizedKernel) -> Profile:
-    """Run a kernel emulated; return its profile with the counters of one repetition."""
-    trial, _ = subject.run(1, TRIAL_FRACTION)
-    guess = trial.rep_s * INSTRUCTIONS_PER_S
-    fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
+def counted(subject: _SizedKernel, instructions: float) -> tuple[Emulation, dict[str, Measurement]]:
+    """Return the emulated run of one repetition (a part where it has more ``instructions`` than
+    ``EMULATED_INSTRUCTIONS``), and the counts of a whole one. Raises PilotError."""
+    fraction = min(1.0, EMULATED_INSTRUCTIONS / max(instructions, 1.0))
     exact = subject.run(1, fraction)[0].fraction
     none, single = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
-    counters = subtract(single.counters, none.counters, exact)
-    return profile.model_copy(
-        update={
-            "counters": derive({**profile.counters, **counters}),
-            "collectors": single.reports,
-            "warnings": tuple(dict.fromkeys((*none.warnings, *single.warnings))),
-        }
-    )
+    return single, subtract(single.counters, none.counters, exact)
 
 
 def openmp_counters(subject: _SizedKernel) -> dict[str, Measurement]:
@@ -287,44 +210,27 @@ def subtract(
     return result
 
 
-def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
-    """Return the profiles with the times and peak memory of each kernel at all measured sizes."""
-    measured_profiles = list(profiles)
-    points: dict[str, list[SizePoint]] = {}
-    for profile in measured_profiles:
-        if profile.runtime and profile.peak_memory_bytes and profile.workload.size:
-            points.setdefault(profile.name.rpartition("-")[0], []).append(
-                SizePoint(
-                    size=profile.workload.size,
-                    runtime_s=profile.runtime.median_s,
-                    peak_memory_bytes=profile.peak_memory_bytes,
-                )
-            )
-    return [
-        _sized(profile, points.get(profile.name.rpartition("-")[0], ()))
-        for profile in measured_profiles
-    ]
-
-
-def _sized(profile: Profile, points: Sequence[SizePoint]) -> Profile:
-    ordered = tuple(sorted(points, key=lambda point: point.size))
-    return profile.model_copy(update={"sizes": ordered})
-
-
 @click.command()
 @click.option("--kernels", multiple=True, help="Only these kernels [all].")
 @click.option("--sizes", type=int, multiple=True, default=DEFAULT_SIZES, help="Problem sizes.")
 @click.option("--platform", default="local", help="Name of this platform.")
-@click.option("--only", type=click.Choice(["times", "counts"]), help="Measure only these [both].")
-@click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True)
-def main(*, only: str | None, **settings: Any) -> None:
-    """Profile every kernel of the reference suite at every size; go on where it stopped."""
-    chosen = CampaignOptions(native=only != "counts", emulated=only != "times", **settings)
-    result = run_campaign(chosen, build_suite(), lambda step, *_: click.echo(step))
-    click.echo(f"{chosen.output}: {result.profiles} profiles, {result.measured} measured now")
-    for problem in result.failed:
-        click.echo(f"failed: {problem}", err=True)
+def main(kernels: tuple[str, ...], sizes: tuple[int, ...], platform: str, output: Path) -> None:
+    """Profile every kernel of the reference suite at every size that OUTPUT lacks."""
+    suite = build_suite()
+    known = {p.name: p for p in read_profiles(output)} if output.exists() else {}
+    for kernel in suite.chosen(kernels):
+        for size in sizes:
+            name = profile_name(kernel.name, size)
+            if name in known:
+                continue
+            try:
+                known[name] = pilot_of(suite, kernel, size, platform)
+            except BerthError as error:
+                click.echo(f"failed: {name}: {error.message}", err=True)
+                continue
+            click.echo(name)
+            write_profiles(output, known.values())
 
 
 if __name__ == "__main__":

@@ -88,6 +88,7 @@ def evaluate(_options: Options) -> Report:
         ),
         (*sections, _factors(factors)),
         {"factors": factors, "cases": [asdict(case) for case in cases]},
+        after=(order_of(cases),),
     )
 
 
@@ -197,9 +198,41 @@ def _figures(cases: Sequence[Case], method: str) -> Figures:
     )
 
 
+def _each_kernel(cases: Sequence[Case], method: str) -> str:
+    """Return the mean error with every kernel weighing the same, and the largest factor."""
+    answered = [c for c in cases if not math.isnan(c.log_predicted[method])]
+    off = np.array([c.log_predicted[method] - math.log(c.timing.seconds) for c in answered])
+    weights = kernel_weights(tuple(c.timing.kernel for c in answered))
+    mean = float(weights @ np.abs(np.expm1(off)))
+    return f"{mean:.1%}, at most x {math.exp(np.abs(off).max()):.1f}"
+
+
 def _table(platform: str, cases: Sequence[Case]) -> Section:
     methods = cases[0].log_predicted
-    rows_ = [(method, *figure_cells(_figures(cases, method), _SHOWN)) for method in methods]
+    rows_ = [
+        (method, *figure_cells(_figures(cases, method), _SHOWN), _each_kernel(cases, method))
+        for method in methods
+    ]
     abstained = sum(case.abstained for case in cases)
     title = f"{platform}, left out ({abstained} of {len(cases)} abstained)"
-    return Section(title, ("method", *figure_titles(_SHOWN)), rows_)
+    return Section(title, ("method", *figure_titles(_SHOWN), "mean, each kernel alike"), rows_)
+
+
+def order_of(cases: Sequence[Case]) -> str:
+    """Return a sentence on which of both cards is faster, where they differ by over 10 %."""
+    by_kernel: dict[tuple[str, float], list[Case]] = {}
+    for case in cases:
+        by_kernel.setdefault((case.timing.kernel, case.timing.size), []).append(case)
+    right = apart = decided = 0
+    pairs = [pair for pair in by_kernel.values() if len(pair) == len(SYSTEMS)]
+    for first, second in pairs:
+        actual = math.log(first.timing.seconds / second.timing.seconds)
+        said = first.log_predicted[OURS] - second.log_predicted[OURS]
+        decided += abs(said) > math.hypot(first.log_width, second.log_width)
+        if abs(actual) > math.log(1.1):
+            apart += 1
+            right += said * actual > 0
+    return (
+        f"Which card is faster is right for {right} of {apart} kernels and sizes; the interval of "
+        f"the ratio leaves 1 out for {decided} of {len(pairs)}: Berth takes no side."
+    )
