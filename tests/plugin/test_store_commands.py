@@ -130,30 +130,6 @@ def test_a_different_profile_of_that_name_needs_to_be_asked_for(
 
 
 @pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda data: data.update(runtime=None),
-        lambda data: data.update(name="../etc"),
-        lambda data: data.update(name="off"),
-        lambda data: data.update(colour="red"),
-        lambda data: data.update(schema="berth.profile/99"),
-        lambda data: data["counters"].update(loads={"value": -1, "quality": "measured"}),
-        lambda data: data.pop("provenance"),
-    ],
-)
-def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
-    site: Harbour, triad: Path, spoil: Callable[[dict[str, Any]], Any]
-) -> None:
-    data = json.loads(triad.read_text())
-    spoil(data)
-    triad.write_text(json.dumps(data))
-    refused = shell(site, "workload", "add", triad)
-    assert refused.returncode == 2, refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert site.store().workloads() == []
-
-
-@pytest.mark.parametrize(
     "words",
     [
         ("workload", "add", "/nonexistent.json"),
@@ -300,11 +276,6 @@ def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
         assert decision_data(DecidedJob(replace(record, user="x")))["user"] == "x"
 
 
-def statuses(site: Harbour, check: str) -> set[str]:
-    found = examine(load_site(site.site_file))
-    return {f.status.value for f in found if f.check == check}
-
-
 def test_the_doctor_finds_a_sound_site_sound(
     site: Harbour, run: Run, triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,42 +305,6 @@ def test_the_doctor_finds_a_sound_site_sound(
         "scheduler",
         "filter",
     }
-
-
-def test_the_doctor_names_what_is_wrong_and_what_to_do(
-    site: Harbour, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(site.folder))
-    monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
-    assert statuses(site, "daemon") == {"fail"}
-    assert "fail" in statuses(site, "store")
-    assert statuses(site, "scheduler") == {"fail"}
-    assert statuses(site, "filter") == {"warn"}
-    site.kill_switch.touch()
-    assert statuses(site, "changes") == {"warn"}
-    site.write_site(mode="off")
-    assert statuses(site, "changes") == {"warn"}
-    put(site.store(), forecast("old"))
-    assert statuses(site, "forecasts") == {"warn"}
-    (site.folder / "store.db").chmod(0o644)
-    assert statuses(site, "store") == {"ok", "warn"}
-    path = site.folder / "store.db"
-    with path.open("r+b") as stream:
-        stream.seek(4096 * 3)
-        stream.write(os.urandom(4096 * 4))
-    assert "fail" in statuses(site, "store")
-    commands = fake_slurm(site.folder / "bin", partitions="PartitionName=other State=UP\n")
-    commands.on_path(monkeypatch)
-    assert statuses(site, "candidate") == {"fail"}
-    assert statuses(site, "auto queue") == {"fail"}
-    done = run("site", "doctor", "--json")
-    assert done.exit_code == 1
-    lines = json.loads(done.stdout)
-    assert all(line["advice"] for line in lines if line["status"] == "fail")
-    text = run("site", "doctor").stdout
-    assert "fail candidate" in text
-    site.site_file.write_text("nonsense")
-    assert "fail site file" in run("site", "doctor").stdout
 
 
 def test_the_doctor_names_a_failure_once(site: Harbour) -> None:
