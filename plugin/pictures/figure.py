@@ -66,20 +66,16 @@ def drawing(edges: str) -> Iterator[None]:
 
 
 def axes_of(grid: str, width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure of this size in inches, and its only axes."""
+    """Return a figure of this size in inches, and its only axes: a grid of this colour behind the
+    drawing, and no frame above and on the right."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - of the `train` extra
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    trimmed(axes, grid)
-    return figure, axes
-
-
-def trimmed(axes: Any, grid: str) -> None:
-    """Give axes a grid of this colour behind the drawing, and no frame above and on the right."""
     axes.grid(color=grid, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def element(figure: Any) -> str:

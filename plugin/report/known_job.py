@@ -101,7 +101,7 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     there = _there(ranked, chosen)
     return KnownJob(
         job, now, decision, outcome, there, elsewhere, expected, unexpected, problem,
-        tuple(ground_sentences(store, decision)), not_shown,
+        tuple(ground_sentences(decision)), not_shown,
     )  # fmt: skip
 
 

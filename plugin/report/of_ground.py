@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
-from berth.pilot.errors import DocumentError
-from berth.pilot.units import format_seconds
-from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.store import DecisionRecord
 from berth.policies.codes import Ground
-from berth.predictor.core.forecast import Forecast
 
 _SENTENCES: Mapping[str, str] = {
     Ground.FIT: "based on fit: the places that take the job as written, the earliest start and the "
@@ -34,51 +29,8 @@ _BETTER: Mapping[str, str] = {
 }
 
 
-def ground_sentences(store: object, decision: DecisionRecord | None) -> list[str]:
-    """Return what a decision was based on, what would make it better, and what it would have been
-    with the pilot that the store now has; empty where it chose no place."""
+def ground_sentences(decision: DecisionRecord | None) -> list[str]:
+    """Return what a decision was based on, and what would make it better; empty where it chose no
+    place."""
     ground = "" if decision is None else decision.ground or ""
-    if decision is None or ground not in _SENTENCES:
-        return []
-    lines = [_SENTENCES[ground]]
-    if ground not in _BETTER:
-        return lines
-    with_pilot = _with_pilot(store, decision) if isinstance(store, Store) else None
-    return [*lines, with_pilot or _BETTER[ground]]
-
-
-def _with_pilot(store: Store, decision: DecisionRecord) -> str | None:
-    """Return where the pilot of a workload with the job's name would have sent it; None: there is
-    no such pilot."""
-    request = json.loads(decision.request)
-    name = decision.workload or request.get("job", {}).get("name", "").removesuffix(".sh")
-    for workload in (f"{decision.user}/{name}", name):
-        stored = store.forecasts(workload) if name else []
-        if not stored:
-            continue
-        try:
-            forecast = Forecast.from_json(stored[0].document)
-        except DocumentError:
-            return None
-        best = _best_place(forecast, request, json.loads(decision.ranked))
-        if forecast.kind == "program" and best is not None:
-            place, seconds = best
-            chosen = "too" if place == decision.chosen else f"instead of {decision.chosen}"
-            return (
-                f"with the pilot {workload} it would have been {place} {chosen}: "
-                f"{format_seconds(seconds)}"
-            )
-    return None
-
-
-def _best_place(
-    forecast: Forecast, request: Mapping[str, Any], ranked: list[Mapping[str, Any]]
-) -> tuple[str, float] | None:
-    """Return the place with the shortest predicted time of those where the job fitted."""
-    units = request["gpus"] or request["tasks"] * request["cpus_per_task"]
-    times = []
-    for row in ranked:
-        time = forecast.runtime_at(row["platform"], max(1, units), nodes=max(1, request["nodes"]))
-        if time is not None and row.get("excluded") is None:
-            times.append((row["candidate"], time.mid))
-    return min(times, key=lambda place: place[1], default=None)
+    return [words[ground] for words in (_SENTENCES, _BETTER) if ground in words]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -281,47 +280,29 @@ def replay_report(trace: str, variants: Sequence[VariantReplays], notes: Sequenc
 def compared_parts(
     before: ReplayFigures, after: ReplayFigures, labels: tuple[str, str]
 ) -> list[Part]:
-    """Return report sections that compare two replays: waits, use of cores, and users, each as
-    picture and table."""
-    kinds = (
-        ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
-        ("Use", "Cores in use in each partition over time", pictures.use, _use),
-    )  # fmt: skip
-    pair = (before, after, labels)
+    """Return report sections that compare two replays: waits, use of cores, and users."""
     users = pictures.changed_users(before, after)
     lose = sum(user.change > _SAME for user in users)
     gain = sum(user.change < -_SAME for user in users)
-    return [
-        *(
-            Part(
-                title,
-                pictures=drawn(caption, partial(picture, *pair)),
-                tables=[table(*pair)],
-            )
-            for title, caption, picture, table in kinds
-        ),
-        Part(
-            "Winners and losers",
-            [
-                f"By their mean time from submission to end {lose} of {len(users)} users lose and "
-                f"{gain} gain. Below stand those who change most."
-            ],
-            drawn("Change of users' mean times", lambda: pictures.users(before, after)),
-            [
-                text_table(
-                    "Users",
-                    ("User", "Jobs", labels[0], labels[1], "Change"),
-                    [
-                        (
-                            user.user, str(user.jobs), format_elapsed(user.before_s),
-                            format_elapsed(user.after_s), f"{user.change:+.1%}",
-                        )
-                        for user in pictures.most_changed(users)
-                    ],
-                )
-            ],
-        ),
+    header = ("User", "Jobs", labels[0], labels[1], "Change")
+    rows = [
+        (
+            user.user, str(user.jobs), format_elapsed(user.before_s),
+            format_elapsed(user.after_s), f"{user.change:+.1%}",
+        )
+        for user in pictures.most_changed(users)
     ]  # fmt: skip
+    sentence = (
+        f"By their mean time from submission to end {lose} of {len(users)} users lose and "
+        f"{gain} gain. Below stand those who change most."
+    )
+    words = "Share of jobs that waited at most so long"
+    waited = drawn(words, lambda: pictures.waits(before, after, labels))
+    return [
+        Part("Waits", pictures=waited, tables=[_waits(before, after, labels)]),
+        Part("Use", tables=[_use(before, after, labels)]),
+        Part("Winners and losers", [sentence], tables=[text_table("Users", header, rows)]),
+    ]
 
 
 def _waits(before: ReplayFigures, after: ReplayFigures, labels: tuple[str, str]) -> TextTable:

@@ -155,7 +155,7 @@ def tuning(patch: pytest.MonkeyPatch, _folder: Path) -> None:
 
     patch.setattr("berth.plugin.tune.run.open_replayer", opened)
     patch.setattr("berth.plugin.tune.replaying.open_replayer", opened)
-    for name in ("front", "waits", "use", "users"):
+    for name in ("front", "waits"):
         patch.setattr(f"berth.plugin.pictures.tuning.{name}", lambda *_: "<svg></svg>")
 
 

@@ -166,7 +166,7 @@ def test_two_replays_are_reported_side_by_side(tmp_path: Path) -> None:
     words = ["replay", str(jobs), "--cores", "8", "--html", str(file)]
     done = CliRunner().invoke(berth, [*words, "--backfill", "fcfs", "--backfill", "easy"])
     assert done.exit_code == 0, (done.output, done.exception)
-    text = stands_alone(file, pictures=3)
+    text = stands_alone(file, pictures=1)
     assert "Winners and losers: easy beside fcfs" in text
     assert "bounded slowdown" in text
     assert CliRunner().invoke(berth, words).exit_code == 0

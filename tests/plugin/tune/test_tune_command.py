@@ -52,7 +52,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> object:
 @pytest.fixture
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without pictures, which take most of the time."""
-    for name in ("front", "waits", "use", "users"):
+    for name in ("front", "waits"):
         monkeypatch.setattr(f"berth.plugin.pictures.tuning.{name}", lambda *_: "<svg></svg>")
 
 
@@ -95,7 +95,7 @@ def test_it_recommends_judges_and_reports(stand_in: object, site: Path) -> None:
     page = (folder / "report.html").read_text()
     assert not re.search(r"(src|href)=[\"']?http", page)
     pictures = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
-    assert len(pictures) == 4
+    assert len(pictures) == 2
     for picture in pictures:
         ET.fromstring(base64.b64decode(picture))  # noqa: S314 - our own
     assert "(chosen)" in page
