@@ -307,8 +307,8 @@ def third_programs(folder: Path) -> list[Program]:
         Program("vpxenc", "vpxenc", ("vpxenc", "--codec=vp9", "--threads=2", "--row-mt=1", "-q",
                 "--cpu-used=4", "--end-usage=q", "--cq-level=40", "-o", f"{at}/clip.webm",
                 f"{at}/clip.y4m"), 2, write_clip, "vpx-tools"),
-        Program("par2", "par2", ("par2", "create", "-q", "-q", "-t2", "-r12", "-s60000",
-                f"{at}/data", f"{at}/data.bin"), 2, write_bytes, "par2"),
+        Program("par2", "par2", ("sh", "-c", f"rm -f {at}/data*.par2; exec par2 create -q -q -t2 -r12 "
+                f"-s60000 {at}/data {at}/data.bin"), 2, write_bytes, "par2"),
         Program("cd-hit", "cd-hit", ("cd-hit", "-T", "2", "-c", "0.7", "-i", f"{at}/clusters.fa",
                 "-o", f"{at}/clusters"), 2, write_clusters, "cd-hit"),
         Program("gmic", "gmic", ("env", "OMP_NUM_THREADS=2", "gmic", f"{at}/still.ppm",
