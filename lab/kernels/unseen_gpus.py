@@ -9,6 +9,10 @@ The intervals have the width with which 90 % of kernels are inside on the V100 (
 out) and on the other card together: the reported card has no part in it. ``NEW_GPU_WIDTH`` is the
 same of all three.
 
+A last table is of the same times at sizes four times beyond those that they are fitted to
+(``core.sizes``), beside a straight line in log-log whose interval is its misfit and the same
+uncertainty of its slope.
+
 Baselines: published bytes over the card's bandwidth, and the time on the V100 times the ratio
 of bandwidths.
 """
@@ -26,6 +30,8 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, read_profiles
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
+from berth.predictor.core.power_law import fit_line
+from berth.predictor.core.sizes import SLOPE_UNCERTAINTY, SizeGrowth
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
@@ -86,7 +92,7 @@ def evaluate(_options: Options) -> Report:
             "the time; coverage of the nominal 90 % interval, each kernel weighing the same; "
             "`interval x` is its upper end over the predicted time (median).",
         ),
-        (*sections, _factors(factors)),
+        (*sections, _factors(factors), *beyond_sizes(timings())),
         {"factors": factors, "cases": [asdict(case) for case in cases]},
         after=(order_of(cases),),
     )
@@ -161,6 +167,48 @@ def _factors(factors: Mapping[str, float]) -> Section:
     return Section(
         "Width of intervals over that of the V100's kernels", ("left out", "factor"), rows_
     )
+
+
+MUCH_LARGER = (3.5, 4.6)
+"""Sizes that are so many times the largest fitted one are tried."""
+
+
+def beyond_sizes(every: Sequence[Timing]) -> list[Section]:
+    """Return how well times at four times the largest fitted size are told, by fits to two and to
+    three sizes."""
+    series: dict[tuple[str, str], list[Timing]] = {}
+    for timing in every:
+        series.setdefault((timing.platform, timing.kernel), []).append(timing)
+    return [_beyond(list(series.values()), fitted) for fitted in (2, 3)]
+
+
+def _beyond(series: Sequence[Sequence[Timing]], fitted: int) -> Section:
+    rows_: dict[str, list[tuple[float, float]]] = {OURS: [], "straight line in log-log": []}
+    real, kernels = [], []
+    for of_kernel in series:
+        for target in of_kernel:
+            near = [t for t in of_kernel if t.size * MUCH_LARGER[0] <= target.size][-fitted:]
+            if len(near) < fitted or near[-1].size * MUCH_LARGER[1] < target.size:
+                continue
+            points = [(float(t.size), t.seconds) for t in near]
+            own = points[-1][0]
+            ratio = SizeGrowth.fit([(*point, 1.0) for point in points], size=own).runtime_factor(
+                float(target.size)
+            )
+            width = math.log(max(ratio.high / ratio.mid, ratio.mid / ratio.low))
+            rows_[OURS].append((math.log(points[-1][1] * ratio.mid), width))
+            line = fit_line(points)
+            width = 2 * line.misfit + SLOPE_UNCERTAINTY * math.log(target.size / own)
+            rows_["straight line in log-log"].append((math.log(line(target.size)), width))
+            real.append(math.log(target.seconds))
+            kernels.append(target.kernel)
+    cells = []
+    for method, predicted in rows_.items():
+        middle, widths = np.array(predicted).T
+        of = figures(np.array(real), middle, np.array(kernels), log_width=widths)
+        cells.append((method, *figure_cells(of, _SHOWN)))
+    title = f"A size four times beyond {fitted} fitted ones"
+    return Section(title, ("method", *figure_titles(_SHOWN)), cells)
 
 
 def _with_launch(card: Platform, launch_s: float) -> Platform:

@@ -59,12 +59,16 @@ def fit_power_law(points: Sequence[tuple[float, float]]) -> PowerLaw:
     """Return the power law fitted by least squares on logs, trying constants below the smallest
     value."""
     smallest = min(value for _, value in points)
-    if len(points) == 2:
-        # Two points cannot separate a constant from an exponent: assume no constant.
-        return _fit_power(points, 0.0)
+    if len(points) == 2:  # they cannot separate a constant from an exponent
+        return fit_line(points)
     best = _best(points, smallest, [i / 10 for i in range(10)])
     near = best.constant / smallest
     return _best(points, smallest, [min(max(near + i / 50, 0.0), 0.98) for i in range(-4, 5)])
+
+
+def fit_line(points: Sequence[tuple[float, float]]) -> PowerLaw:
+    """Return the straight line in log-log, a power law without a constant."""
+    return _fit_power(points, 0.0)
 
 
 def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:

@@ -32,7 +32,7 @@ SINGLE_SIZE_MARGIN = 1.25
 """Ratio of the memory's upper bound to the measured peak where only one size was run."""
 FURTHEST = 10.0
 """Memory is unknown beyond this multiple of the largest measured size."""
-_SLOPE_UNCERTAINTY = 0.15
+SLOPE_UNCERTAINTY = 0.15
 """Uncertainty of the exponent outside the measured sizes, per unit of log(size / nearest measured
 size).
 """
@@ -197,7 +197,7 @@ class SizeGrowth:
         nearest = min(self.measured, key=lambda s: abs(math.log(size / s)))
         inside = self.measured[0] <= size <= self.measured[-1]
         distance = 0.0 if inside else abs(math.log(size / nearest))
-        widen = math.exp(2 * growth.misfit + _SLOPE_UNCERTAINTY * distance)
+        widen = math.exp(2 * growth.misfit + SLOPE_UNCERTAINTY * distance)
         others = [] if inside else possible_values(growth, self.measured, size)
         low = min([mid, *(value / growth(own) for value in others)])
         high = max([mid, *(value / growth(own) for value in others)])
