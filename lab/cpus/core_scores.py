@@ -34,7 +34,7 @@ from berth.predictor.hardware.core_speed import (
     ScoredCore,
     ScoredModel,
 )
-from berth.predictor.hardware.processor import cores, processors
+from berth.predictor.hardware.processor import Processor, cores, processors
 from berth.predictor.hardware.processor_names import core_named, known_processor
 from lab.datasets import DataSet, locate
 from lab.datasets.cpu_programs import SCORES
@@ -78,15 +78,20 @@ def measured() -> Mapping[str, tuple[float, float]]:
 
 
 @cache
+def listed_models() -> list[tuple[Processor, float]]:
+    """Return the processors of the list whose core is named there, with the log of its number."""
+    with locate(LIST).open(encoding="utf-8", newline="") as stream:
+        rows = [(row["cpu"], row["geekbench6_single_core"]) for row in csv.DictReader(stream)]
+    known = [(known_processor(cpu), number) for cpu, number in rows if core_named(cpu) is not None]
+    return [(cpu, float(np.log(float(number)))) for cpu, number in known if cpu is not None]
+
+
+@cache
 def listed() -> Mapping[str, float]:
     """Return the log of the list's number at 3 GHz by core: the median of its models."""
     of: dict[str, list[float]] = defaultdict(list)
-    with locate(LIST).open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            processor = known_processor(row["cpu"])
-            if processor is not None and core_named(row["cpu"]) is not None:
-                slower = CLOCK_EXPONENT * np.log(processor.boost_hz / AT_HZ)
-                of[processor.core].append(np.log(float(row["geekbench6_single_core"])) - slower)
+    for processor, number in listed_models():
+        of[processor.core].append(number - CLOCK_EXPONENT * np.log(processor.boost_hz / AT_HZ))
     return {core: float(np.median(v)) for core, v in of.items() if len(v) >= FEWEST_IN_LIST}
 
 
