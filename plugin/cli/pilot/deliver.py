@@ -18,7 +18,7 @@ from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.options import PATH
+from berth.plugin.cli.options import PATH, POSITIVE
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import Installation
 from berth.plugin.placing import asked_request, place
@@ -31,8 +31,6 @@ from berth.plugin.workloads.filing import add_workload, check_name, with_nodes
 from berth.plugin.workloads.names import caller, own_name
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import read_workload, workload_of
-
-_COUNT = click.IntRange(min=1)
 
 
 @click.command(epilog="Example: berth pilot deliver app.profile.json --site /etc/berth/berth.toml")
@@ -49,9 +47,9 @@ _COUNT = click.IntRange(min=1)
     help="Profile of the same program on another number of nodes; one that is not there is said.",
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
-@click.option("--tasks", type=_COUNT, help="Tasks of the waiting job.")
-@click.option("--cpus-per-task", type=_COUNT, help="Cores of each task of the waiting job.")
-@click.option("--nodes", type=_COUNT, help="Nodes of the waiting job.")
+@click.option("--tasks", type=POSITIVE, help="Tasks of the waiting job.")
+@click.option("--cpus-per-task", type=POSITIVE, help="Cores of each task of the waiting job.")
+@click.option("--nodes", type=POSITIVE, help="Nodes of the waiting job.")
 @click.option("--mem", help="Memory of the waiting job.")
 @click.option("--time-limit", help="Time limit of the waiting job.")
 @click.option("--constraint", help="Node features of the waiting job.")

@@ -8,12 +8,10 @@ from typing import Any
 
 import click
 
-from berth.plugin.cli.options import DIRECTORY, NODES, PATH
+from berth.plugin.cli.options import DIRECTORY, NODES, PATH, POSITIVE
 from berth.plugin.cli.pilot.common import must_count
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
-
-_COUNT = click.IntRange(min=1)
 
 
 @click.command(
@@ -43,9 +41,9 @@ _COUNT = click.IntRange(min=1)
     envvar="BERTH_SPOOL",
     help="Shared folder for profiles, where the nodes do not reach the store.",
 )
-@click.option("--tasks", "-n", type=_COUNT, default=1,
+@click.option("--tasks", "-n", type=POSITIVE, default=1,
               help="Tasks (ranks); with several --nodes: on each node.")  # fmt: skip
-@click.option("--cpus-per-task", "-c", type=_COUNT, default=1, help="Cores of each task.")
+@click.option("--cpus-per-task", "-c", type=POSITIVE, default=1, help="Cores of each task.")
 @click.option("--nodes", "-N", type=NODES, default=(),
               help="Keep to so many nodes; 1,2,4 measures on each.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")

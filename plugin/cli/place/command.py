@@ -10,7 +10,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import Named, site_option
+from berth.plugin.cli.options import POSITIVE, Named, site_option
 from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.installed_site import Installation
@@ -30,15 +30,13 @@ from berth.plugin.workloads.names import caller, owner_in
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 
-_POSITIVE = click.IntRange(min=1)
-
 
 @click.command()
 @click.argument("name", metavar="FILE|NAME")
 @click.argument("words", nargs=-1, metavar="[-- SCRIPT | CMD ARGS...]")
-@click.option("--tasks", type=_POSITIVE, help="Tasks (ranks). Default: as it ran.")
-@click.option("--cpus-per-task", type=_POSITIVE, help="Cores for each. Default: as it ran.")
-@click.option("--nodes", "-N", type=_POSITIVE, help="Keep to so many nodes.")
+@click.option("--tasks", type=POSITIVE, help="Tasks (ranks). Default: as it ran.")
+@click.option("--cpus-per-task", type=POSITIVE, help="Cores for each. Default: as it ran.")
+@click.option("--nodes", "-N", type=POSITIVE, help="Keep to so many nodes.")
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option("--time-limit", help="Time limit, for example 90m or 12h.")
