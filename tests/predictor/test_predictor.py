@@ -15,11 +15,12 @@ from thorough import examples
 from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.core.prediction import Basis, Bound, MemoryUse
+from berth.predictor.core.prediction import Basis, Bound, MemoryUse, Prediction
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.amdahl import cores_used
 from berth.predictor.families.program.doubts import private_arrays
@@ -27,19 +28,25 @@ from berth.predictor.families.program.estimate import (
     LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
 )
-from berth.predictor.families.program.predictor import Predictor, too_wide
+from berth.predictor.families.program.predictor import Predictor, too_wide, usable_cores
 from berth.predictor.families.program.problem_size import at_size
 from berth.predictor.families.program.work import LINE_BYTES, TYPICAL_PROGRAM
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.core_speed import core_score
 
 ALL = platforms.shipped()
 HERE = ALL[PLATFORM]
 
 
+def everywhere(predictor: Predictor, own: Profile, reference: Platform | None) -> list[Prediction]:
+    points = [Allocation(p, 1 if p.is_gpu else usable_cores(own, p)) for p in ALL.values()]
+    return predictor.predict_points(own, points, reference=reference)
+
+
 def test_the_basis_says_what_a_prediction_stands_on(predictor: Predictor) -> None:
     own = profile()
-    found = {p.platform: p.basis for p in predictor.predict_all(own, ALL.values(), HERE)}
+    found = {p.platform: p.basis for p in everywhere(predictor, own, HERE)}
     assert found[PLATFORM] is Basis.MEASURED
     assert found["quartz"] is found["lassen-v100"] is Basis.CALIBRATED
     assert found["h100-80gb"] is found["rome-7742"] is Basis.PRIOR
@@ -58,7 +65,7 @@ def test_the_noise_of_a_busy_pilot_is_in_all_times_and_in_no_ratio(predictor: Pr
     quiet = profile(runtime_s=3.0)
     assert quiet.runtime is not None
     busy = quiet.model_copy(update={"runtime": quiet.runtime.model_copy(update={"noise": 0.1})})
-    before, after = (predictor.predict_all(own, ALL.values(), HERE) for own in (quiet, busy))
+    before, after = (everywhere(predictor, own, HERE) for own in (quiet, busy))
     home = next(p for p in after if p.platform == PLATFORM)
     assert home.basis is Basis.MEASURED
     assert home.runtime_s.half_log_width == pytest.approx(
@@ -167,7 +174,7 @@ def test_counts_of_a_part_stand_for_the_whole(predictor: Predictor) -> None:
 
 def test_an_unknown_reference_leaves_the_roofline_alone(predictor: Predictor) -> None:
     own = profile(platform="somewhere-else")
-    found = predictor.predict_all(own, ALL.values(), None)
+    found = everywhere(predictor, own, None)
     assert {p.basis for p in found} == {Basis.PRIOR}
 
 
@@ -180,7 +187,7 @@ def test_every_interval_is_ordered_and_speedup_agrees_with_time(
     predictor: Predictor, moved: float, flops: float, runtime: float, threads: int
 ) -> None:
     own = profile(bytes_moved=moved, flops=flops, runtime_s=runtime, threads=threads)
-    for found in predictor.predict_all(own, ALL.values(), HERE):
+    for found in everywhere(predictor, own, HERE):
         assert found.speedup.mid == pytest.approx(runtime / found.runtime_s.mid)
         assert found.speedup.low == pytest.approx(runtime / found.runtime_s.high)
         assert found.memory.host_bytes is not None
@@ -283,7 +290,7 @@ def test_time_and_memory_alone_are_own_time_times_the_ratio_of_the_cores(
     predictor: Predictor,
 ) -> None:
     own = _time_only()
-    found = {p.platform: p for p in predictor.predict_all(own, ALL.values(), HERE)}
+    found = {p.platform: p for p in everywhere(predictor, own, HERE)}
     assert found[PLATFORM].runtime_s.mid == pytest.approx(3.0)
     assert found["quartz"].abstained is None
     ours, theirs = (core_score(platform) for platform in (HERE, ALL["quartz"]))

@@ -53,11 +53,11 @@ def _programs() -> dict[str, float]:
             )
             errors.append(abs(said.runtime_s.mid / one.seconds[name] - 1))
         made[f"programs.{name}.median"] = float(np.median(errors))
-    profile, places = examples[0].profile, tuple(known.values())
+    profile, places = examples[0].profile, [Allocation(platform, 1) for platform in known.values()]
     took = []
     for _ in range(CALLS):
         began = time.perf_counter()
-        predictor.predict_all(profile, places, home)
+        predictor.predict_points(profile, places, reference=home)
         took.append(time.perf_counter() - began)
     made["programs.ms"] = 1e3 * min(took)
     return made

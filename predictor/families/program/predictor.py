@@ -8,7 +8,7 @@ profile on all platforms then takes a few numpy operations and one ONNX call per
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -78,13 +78,6 @@ class Predictor:
         """
         units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
         return self.predict_points(profile, [Allocation(platform, units)], reference=reference)[0]
-
-    def predict_all(
-        self, profile: Profile, platforms: Iterable[Platform], reference: Platform | None = None
-    ) -> list[Prediction]:
-        """Return one prediction per platform, each with as many cores as the program can use."""
-        points = [Allocation(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
-        return self.predict_points(profile, points, reference=reference)
 
     def answer(
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
