@@ -53,23 +53,6 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 
 
-def decide(
-    request: Request,
-    candidates: Sequence[Candidate],
-    states: Mapping[str, CandidateState],
-    forecast: Forecast | None,
-    settings: PolicySettings,
-    *,
-    now_s: float,
-) -> Decision:
-    """Return the Decision for one request; ``chosen`` is None where Berth leaves the job alone.
-
-    ``now_s`` is Unix time. ``states`` maps candidate names to states; a candidate without an entry
-    has an unknown state. Raises ValueError where two candidates have the same name.
-    """
-    return Decider(candidates, settings).decide(request, states, forecast, now_s)
-
-
 class _ForecastJob(NamedTuple):
     """One job with a forecast, and the site at the moment of its decision."""
 
@@ -88,8 +71,7 @@ class _ForecastJob(NamedTuple):
 
 
 class Decider:
-    """Makes the decisions of a fixed site, as ``decide`` does, and caches the ranking of equal
-    requests.
+    """Makes the decisions of a fixed site, and caches the ranking of equal requests.
 
     Not safe to share between threads. Callers must not change ``states`` after passing it in.
     """
@@ -133,8 +115,10 @@ class Decider:
         forecast: Forecast | None,
         now_s: float,
     ) -> Decision:
-        """Return the Decision for one request at ``now_s`` (Unix time), as the function
-        ``decide`` does.
+        """Return the Decision for one request at ``now_s`` (Unix time); ``chosen`` is None where
+        Berth leaves the job alone.
+
+        ``states``: by candidate name; a candidate without an entry has an unknown state.
         """
         self._now_s = now_s
         inputs = self._inputs_digest(request, states, forecast)

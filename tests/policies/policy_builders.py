@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth.policies.decide import decide
+from one_decision import decide
+
 from berth.policies.limits import Denied, Limit, Rights
 from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings

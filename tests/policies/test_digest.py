@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+HERE = Path(__file__).parent
 PROGRAM = """
 from policy_builders import *
 from berth.policies.settings import PolicySettings
-from berth.policies.decide import decide
+from one_decision import decide
 places = (cpu(allowed_users=frozenset("ada bob eve".split())), gpu())
 asked = request(allowed_queues=frozenset("cpu gpu mig long short".split()))
 curves = curve("cpu", 800.0), curve("gpu", 20.0, gpus=True)
@@ -24,8 +25,8 @@ def test_sets_of_names_do_not_change_the_digest_from_run_to_run() -> None:
     for seed in ("0", "1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parent,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(HERE.parent / "support")},
+            cwd=HERE,
             capture_output=True,
             text=True,
             check=True,

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from drawn_cases import case, shown
+from one_decision import decide
 from policy_builders import NOW_S
 
-from berth.policies.decide import Decider, decide
+from berth.policies.decide import Decider
 
 CASES = 240
 FILE = Path(__file__).with_name("drawn_decisions.txt")

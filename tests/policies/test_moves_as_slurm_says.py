@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from one_decision import decide
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu
 
 from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.daemon.requests import choice, request
 from berth.plugin.scheduler.states import own_queues_of, states_of
 from berth.plugin.slurm.cluster import parse_cluster
-from berth.policies.decide import decide
 from berth.policies.settings import FitSettings, PolicySettings
 from berth.policies.values import Candidate, Decision
 from berth.predictor.core.forecast import Forecast

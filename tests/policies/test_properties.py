@@ -7,9 +7,10 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from one_decision import decide
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, state
 
-from berth.policies.decide import Decider, decide
+from berth.policies.decide import Decider
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from one_decision import decide
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import RunsOn, Target
@@ -16,7 +17,6 @@ from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.workloads import run_of
 from berth.plugin.store import Store
 from berth.policies.constraints import MEASURE_GPU_MEMORY
-from berth.policies.decide import decide
 from berth.policies.settings import PolicySettings
 from berth.policies.values import (
     Candidate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from one_decision import decide
 
 from berth.pilot.profile import RunsOn, Target
 from berth.plugin.daemon.fitting import wants_slices
@@ -10,7 +11,6 @@ from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.forecasting import platforms_for
 from berth.plugin.site.document import SlicesFromUse
 from berth.policies.codes import Code
-from berth.policies.decide import decide
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import profiles_that_will_do
 from berth.policies.values import (
