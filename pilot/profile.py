@@ -58,7 +58,8 @@ class Measurement(Document):
     source: str
     note: str | None = None
     standard_error: NonNegative | None = None
-    """Standard error, in the unit of ``value``, of a count from sampled simulation; None: exact."""
+    """Standard error of a count that was scaled from a part, in the unit of ``value``; None: exact.
+    """
     complete: bool = True
     """False: the run was cut short, so ``value`` covers only a part of the program."""
 
