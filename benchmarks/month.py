@@ -21,8 +21,8 @@ setting takes a dozen.
 Berth learns nothing during the week. What it does not answer starts in the order of the nodes, old
 first.
 
-Everything is chosen on ``development``. The other periods are for a report, and were looked at once,
-with the rule of 2026-11-29 (``docs/figures-history.md``): a new rule needs a new period.
+Everything is chosen on ``development``. The other periods are for a report, and were looked at
+once, with the rule of 2026-11-29 (``docs/figures-history.md``): a new rule needs a new period.
 """
 
 from __future__ import annotations
