@@ -6,9 +6,9 @@ sorted, and drawn by ``random.Random(3).sample``. They are taken in that order u
 twelve programs of one thread, seven of several and two scripts. Left out is what needs a terminal,
 a network, a device or a desktop, what is in another set, what computes for less than half a second,
 and what reads files that a few lines cannot make. The two over MPI are drawn in the same way from
-the packages of section science that depend on ``libopenmpi3``; the two of several Python processes
-are from the first two packages of the draw's sections that are called ``python3-`` and have no
-compiled parts (networkx, sympy). A package that stops to fit is replaced by the next of its draw.
+the packages of section science that depend on ``libopenmpi3``. The two of several Python processes
+were chosen, not drawn (networkx, sympy). A package that stops to fit is replaced by the next of its
+draw.
 
 Inputs are made here from a fixed seed; each program computes for 0.5 to 20 s.
 """
@@ -307,8 +307,8 @@ def third_programs(folder: Path) -> list[Program]:
         Program("vpxenc", "vpxenc", ("vpxenc", "--codec=vp9", "--threads=2", "--row-mt=1", "-q",
                 "--cpu-used=4", "--end-usage=q", "--cq-level=40", "-o", f"{at}/clip.webm",
                 f"{at}/clip.y4m"), 2, write_clip, "vpx-tools"),
-        Program("par2", "par2", ("sh", "-c", f"rm -f {at}/data*.par2; exec par2 create -q -q -t2 -r12 "
-                f"-s60000 {at}/data {at}/data.bin"), 2, write_bytes, "par2"),
+        Program("par2", "par2", ("sh", "-c", f"rm -f {at}/data*.par2; exec par2 create -q -q -t2 "
+                f"-r12 -s60000 {at}/data {at}/data.bin"), 2, write_bytes, "par2"),
         Program("cd-hit", "cd-hit", ("cd-hit", "-T", "2", "-c", "0.7", "-i", f"{at}/clusters.fa",
                 "-o", f"{at}/clusters"), 2, write_clusters, "cd-hit"),
         Program("gmic", "gmic", ("env", "OMP_NUM_THREADS=2", "gmic", f"{at}/still.ppm",
