@@ -19,7 +19,7 @@ from berth.pilot.errors import SchedulerError
 from berth.pilot.run import Run
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.outcomes.failed_at_once import MOST_READ, REMEMBERED_S, FailedAtOnce
-from berth.plugin.scheduler import Scheduler
+from berth.plugin.scheduler import EndedJobs, Scheduler
 from berth.plugin.scheduler.node_kinds import NodeKinds
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, PlacedRun
@@ -98,7 +98,8 @@ def follow_outcomes(
             if ended.outcomes and (nodes_read_s is None or now_s - nodes_read_s > NODES_S):
                 kinds = present_node_kinds(store, site, scheduler, now_s)
                 nodes_read_s = now_s
-            linked = link(ended.outcomes, store, site, scheduler, kinds)
+            linked = link(ended, store, site, scheduler, kinds)
+            store.decisions.put_unmoved(linked.unmoved)
             store.outcomes.put(linked.records)
             if failed is not None:
                 failed.take(linked.records, store.decisions)
@@ -125,15 +126,23 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
     return min(now_s, max(now_s - LONGEST_S, first_s if newest_s is None else newest_s))
 
 
+_UNMOVED = {
+    Code.UNTRANSLATED: "The job uses an option that Berth cannot translate for another place.",
+    Code.SITE_RULE: "A rule of the site's own refused the job as Berth would have changed it.",
+}
+
+
 class Linked(NamedTuple):
-    """Run records to store, and the end times of all jobs that need not be read again."""
+    """Run records to store, the end times of all jobs that need not be read again, and the
+    decisions that the filter did not carry out, as it answered."""
 
     records: list[PlacedRun]
     done: dict[str, float]
+    unmoved: list[DecisionRecord]
 
 
 def link(
-    outcomes: Sequence[Run],
+    ended: EndedJobs,
     store: Store,
     site: Site,
     scheduler: Scheduler,
@@ -142,15 +151,19 @@ def link(
     """Join outcomes with their decisions; an outcome whose decision is not stored yet is
     left out.
     """
-    stamps = {outcome.decision for outcome in outcomes if outcome.decision}
+    stamps = {outcome.decision for outcome in ended.outcomes if outcome.decision}
     decisions = store.decisions.of_ids(stamps)
-    unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
-    linked = Linked([], {})
-    for outcome in outcomes:
+    unstamped = decisions_without_stamp(ended.outcomes, store, scheduler.name)
+    linked = Linked([], {}, [])
+    for outcome in ended.outcomes:
         decision = decisions.get(outcome.decision or "") or unstamped.get(outcome.job_id)
         if outcome.decision and decision is None:
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):
+            code = ended.unmoved.get(decision.id)
+            if code is not None and decision.action == "edit":
+                decision = replace(decision, action="keep", code=code, reason=_UNMOVED[code])
+                linked.unmoved.append(decision)
             linked.records.append(record_of(outcome, decision, site.name, kinds))
         linked.done[outcome.job_id] = outcome.end_s or 0.0
     return linked

@@ -26,7 +26,7 @@ from berth.plugin import usernames
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS, one_line, value_at
 from berth.plugin.flux.present_jobs import job_name, job_number
-from berth.plugin.scheduler import EndedJobs, stamped_decision
+from berth.plugin.scheduler import EndedJobs, stamped_decision, unmoved_by_filter
 from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
@@ -173,13 +173,14 @@ def parse_ended(lines: Iterable[str]) -> EndedJobs:
     """Parse the lines of ``services.py ended``; unreadable lines are left out and the first is
     reported.
     """
-    outcomes, problem = [], None
+    outcomes, problem, unmoved = list[Run](), None, dict[str, str]()
     for line in lines:
         try:
             answer = json.loads(line)
             error = answer.get("error")
             if error is None:
                 outcomes.append(_ended(answer))
+                unmoved |= unmoved_by_filter(str(answer.get("stamp")))
                 continue
         except commands.UNEXPECTED as error:
             refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"
@@ -188,7 +189,7 @@ def parse_ended(lines: Iterable[str]) -> EndedJobs:
             if answer.get("errno") == errno.EPERM:
                 refused = "only the owner of the Flux instance may read other users' jobspecs"
         problem = problem or one_line(refused, _LONGEST_PROBLEM)
-    return EndedJobs(tuple(outcomes), problem)
+    return EndedJobs(tuple(outcomes), problem, unmoved)
 
 
 def _ended(answer: Mapping[str, Any]) -> Run:

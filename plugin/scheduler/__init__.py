@@ -14,6 +14,7 @@ from berth.plugin.scheduler.jobs import (
     Replacing,
     WorkersJob,
     stamped_decision,
+    unmoved_by_filter,
 )
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import all_schedulers, scheduler_named
@@ -41,4 +42,5 @@ __all__ = [
     "stamped_decision",
     "state_reader",
     "states_of",
+    "unmoved_by_filter",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from berth.pilot.run import Run
+from berth.policies.codes import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,9 @@ class EndedJobs:
     outcomes: tuple[Run, ...]
     problem: str | None = None
     """Why some ended jobs could not be read, in one sentence; None: all were read."""
+    unmoved: Mapping[str, str] = field(default_factory=dict)
+    """Codes by decision, of jobs that the filter left as written although the decision was to
+    change them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +157,13 @@ def stamped_decision(text: str) -> str | None:
     """
     match = _STAMP.search(text)
     return None if match is None else match[1]
+
+
+_UNMOVED = re.compile(
+    rf"{_STAMP.pattern} action=keep code=({Code.UNTRANSLATED}|{Code.SITE_RULE})(?![0-9a-z-])"
+)
+
+
+def unmoved_by_filter(text: str) -> dict[str, str]:
+    """Return the filter's code by the decision id in ``text``; empty: the filter did as decided."""
+    return dict(_UNMOVED.findall(text))

@@ -52,6 +52,8 @@ class ReadJobs:
     """What the submission of each job says of its program, where more than its name is known."""
     usages: list[Usage] = field(default_factory=list)
     """What monitoring recorded of the jobs, where it writes that into the accounting."""
+    unmoved: dict[str, str] = field(default_factory=dict)
+    """As ``EndedJobs.unmoved``."""
     not_followed: int = 0
     """Number of dependencies of unsupported types, such as Slurm's ``after``."""
 

@@ -116,7 +116,7 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
         and since_s <= job.end_s <= until_s
         and known.get(job.job_id) != job.end_s
     )
-    return EndedJobs(outcomes, _problem(read))
+    return EndedJobs(outcomes, _problem(read), read.unmoved)
 
 
 def _problem(read: ReadJobs) -> str | None:

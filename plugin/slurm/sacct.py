@@ -18,7 +18,7 @@ from berth.pilot.run import ENDED, Run
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
-from berth.plugin.scheduler import stamped_decision
+from berth.plugin.scheduler import stamped_decision, unmoved_by_filter
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.slurm.records import (
@@ -170,6 +170,7 @@ class RecordReading:
         read.add(job)
         _note(job_id, fields, read)
         comment = fields.get("AdminComment", "")
+        read.unmoved |= unmoved_by_filter(comment)
         if comment.startswith(jobstats.MARK):
             _add_summary(self._summaries, number, comment, job, self._now_s)
         if arguments is not None:

@@ -99,6 +99,16 @@ class Decisions:
         shared[digest] = text, max(used_s, record.time_s)
         return "[]", digest
 
+    def put_unmoved(self, records: Collection[DecisionRecord]) -> None:
+        """Store the action, code and reason of decisions that the filter did not carry out."""
+        if not records:
+            return
+        table = tables.decisions
+        with self._database.write() as connection:
+            for r in records:
+                values = {"action": r.action, "code": r.code, "reason": r.reason}
+                connection.execute(table.update().where(table.c.id == r.id).values(values))
+
     def _insert(
         self, connection: Connection, together: int, rows: Sequence[tuple[object, ...]]
     ) -> None:

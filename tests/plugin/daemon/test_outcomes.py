@@ -23,7 +23,7 @@ from berth.plugin.daemon.outcomes import (
 )
 from berth.plugin.daemon.threads import Periodic
 from berth.plugin.outcomes.failed_at_once import FailedAtOnce
-from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts
+from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts, unmoved_by_filter
 from berth.plugin.store import Store
 
 DAY_S = 86_400.0
@@ -58,6 +58,7 @@ class FakeScheduler:
     name: str = "slurm"
     stamps_are_private: bool = True
     nodes: tuple[NodeFacts, ...] = ()
+    unmoved: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, *, full: bool = True) -> ClusterFacts:
         assert not full
@@ -73,7 +74,7 @@ class FakeScheduler:
             if since_s <= (job.end_s or 0) <= until_s and known.get(job.job_id) != job.end_s
         ]
         self.told += [job.job_id for job in found]
-        return EndedJobs(tuple(found), self.problem)
+        return EndedJobs(tuple(found), self.problem, self.unmoved)
 
 
 class Following:
@@ -97,6 +98,17 @@ def decided(store: Store) -> Store:
     """A store that holds the decision."""
     store.decisions.add([PLACED])
     return store
+
+
+def test_a_decision_that_the_filter_did_not_carry_out_is_counted_as_left_alone(
+    decided: Store,
+) -> None:
+    following = Following(decided, ENDED)
+    text = f"berth/1 id={PLACED.id} action=keep code=site-rule to=gpu"
+    following.scheduler.unmoved = unmoved_by_filter(text)
+    following.step()
+    assert decided.decisions.answered(0.0, 10) == {("keep", "site-rule", PLACED.ground or ""): 1}
+    assert unmoved_by_filter(text.replace("site-rule", "moved-by-hand")) == {}
 
 
 def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> None:
