@@ -126,7 +126,7 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
     return min(now_s, max(now_s - LONGEST_S, first_s if newest_s is None else newest_s))
 
 
-_UNMOVED = {
+_UNMOVED: Mapping[str, str] = {
     Code.UNTRANSLATED: "The job uses an option that Berth cannot translate for another place.",
     Code.SITE_RULE: "A rule of the site's own refused the job as Berth would have changed it.",
 }
