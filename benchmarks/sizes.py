@@ -10,9 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("pilot", "predictor", "policies", "plugin")
-BARS = {"product": 112_950, "lab": 21_700, "tests": 86_250}
+BARS = {"product": 109_500, "lab": 21_250, "tests": 85_050}
 """Lines, at most: what stood last, so that they only fall (goals: 95,000, 16,000 and 70,000)."""
-BAR_FILES = 705
+BAR_FILES = 697
 """Files of the four rooms of the product, at most."""
 
 

@@ -96,7 +96,7 @@ DATA = (
     ("berth.pilot", "kernels/*.c"),
     ("berth.predictor", "bundles/default/*.onnx"),
     ("berth.predictor", "bundles/default/manifest.json"),
-    ("berth.predictor", "bundles/mig-slices/*.onnx"),
+    ("berth.predictor", "bundles/mig-slices/*.json"),
     ("berth.predictor.hardware", "platforms/*.json"),
 )
 

@@ -122,7 +122,7 @@ def store_finished(store: Store, now_s: float) -> int:
 def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    store = Store.reading(f"sqlite:///{daemon.store_file}")
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
     before = store_finished(store, time.time())
     wait_until(
         lambda: (daemon.ask({"v": 1, "op": "stats"}) or {}).get("learnt") == len(PROGRAMS),
