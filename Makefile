@@ -106,8 +106,8 @@ lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/lint-imports
 	$(PY) -m bandit -q -c pyproject.toml -r $(ROOMS) lab
 
-sizes:  ## lines and files of product, laboratory and tests, beside their bars
-	@$(PYTHON) benchmarks/sizes.py
+sizes: venv  ## lines, files, options, keys and words of pages, beside their bars
+	@$(PY) benchmarks/sizes.py
 
 audit: venv  ## published advisories on what is installed; fails where the service is not reached
 	$(VENV)/bin/pip install -q -e '.[audit]'
