@@ -142,7 +142,7 @@ def refresh_forecasts(site: Site) -> str:
 
     again = f"berth workload refresh --site {site.source}"
     try:
-        store = Store.reading(site.daemon.store)
+        store = Store.open(site.daemon.store, create=False)
     except BerthError as error:
         return f"No stored workload was predicted again ({error.message}); later: {again}."
     names, failed = [record.name for record in store.workloads()], []

@@ -39,11 +39,11 @@ def _findings(site_file: Path | None) -> Sequence[Finding]:
 
 
 FINDINGS: Background[Path | None, Sequence[Finding]] = Background(
-    "the doctor", _findings, patience_s=0.4
+    "the doctor", _findings, patience_s=0.2
 )
 """What the doctor finds, by site file."""
 FIGURES: Background[tuple[Path | None, str | None], WeekFigures] = Background(
-    "reading the store", _figures, patience_s=0.4
+    "reading the store", _figures, patience_s=0.2
 )
 """What the store says, by site file and store."""
 

@@ -122,6 +122,18 @@ def test_a_gpus_job_asks_for_the_gpu_and_measures_it(
     assert "known by its data sheet only" not in said
 
 
+def test_stored_workloads_are_predicted_again(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    with (tmp_path / "berth.toml").open("a") as site_file:
+        site_file.write(f'\n[daemon]\nstore = "sqlite:///{tmp_path}/berth.db"\n')
+    store = Store.open(f"sqlite:///{tmp_path}/berth.db")
+    document = toy_profile("app").model_dump_json(by_alias=True)
+    store.add(WorkloadRecord("app", "program", "d", document, "", 1.0))
+    store.close()
+    assert "1 stored workloads were predicted again.\n" in calibrate(FakeScheduler(usual)).output
+
+
 def test_gpus_alone_are_not_learnt_from(calibrate: Callable[..., Result]) -> None:
     said = calibrate(FakeScheduler(usual, cluster=WITH_GPU), "--kind", "gpu")
     assert said.exit_code == 1
