@@ -147,6 +147,8 @@ class FreshSite:
         """
         job_id, said = self._submitted(program, "--hold", name=name)
         where = self.cluster.job(job_id)["Partition"]
+        if where == "auto" and program.threads > 1:
+            where = "pair"  # staying is one of the places: of auto's nodes, B's alone has two cores
         self.cluster.run("scancel", str(job_id))
         words = ("jobs", "decisions", str(job_id), "--json", "--site", str(self.site))
 
