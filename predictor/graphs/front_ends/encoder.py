@@ -40,7 +40,7 @@ _AS_WRITTEN = {
     "chunk_size_feed_forward": 0, "hidden_act": "gelu", "activation": "gelu",
 }  # fmt: skip
 """Settings that change the graph, with the value for which it is written here."""
-_SCORES_WORDS = re.compile(r"For(MaskedLM|PreTraining)$")
+_SCORES_WORDS = re.compile(r"(For(MaskedLM|PreTraining|CausalLM)|LMHeadModel)$")
 _SCORES_TOKENS = re.compile(r"For(TokenClassification|QuestionAnswering)$")
 
 

@@ -89,21 +89,25 @@ def test_a_configuration_is_read_without_weights(torch, tmp_path: Path, kind: st
 
 
 ENCODERS = {
-    "bert": (CONFIGS["bert"] | {"num_hidden_layers": 2}, "BertForMaskedLM"),
-    "roberta": (CONFIGS["bert"], "RobertaModel"),
-    "electra": (CONFIGS["bert"] | {"embedding_size": 32}, "ElectraForPreTraining"),
-    "distilbert": ({"n_layers": 2, "dim": 64, "n_heads": 4, "hidden_dim": 128, "vocab_size": 100},
-                   "DistilBertForTokenClassification"),
-}  # fmt: skip
+    "BertForMaskedLM": ("bert", CONFIGS["bert"] | {"num_hidden_layers": 2}),
+    "BertLMHeadModel": ("bert", CONFIGS["bert"]),
+    "RobertaModel": ("roberta", CONFIGS["bert"]),
+    "RobertaForCausalLM": ("roberta", CONFIGS["bert"]),
+    "ElectraForPreTraining": ("electra", CONFIGS["bert"] | {"embedding_size": 32}),
+    "DistilBertForTokenClassification": (
+        "distilbert",
+        {"n_layers": 2, "dim": 64, "n_heads": 4, "hidden_dim": 128, "vocab_size": 100},
+    ),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ENCODERS)
+@pytest.mark.parametrize("named", ENCODERS)
 def test_an_encoder_is_written_as_transformers_builds_it(
-    torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     pytest.importorskip("transformers")
-    sizes, named = ENCODERS[kind]
+    kind, sizes = ENCODERS[named]
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": kind, "architectures": [named], **sizes}))
     written = graph_of(path, batch=2, sizes={"sequence": 16})
