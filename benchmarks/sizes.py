@@ -23,7 +23,7 @@ BAR_FILES = 697
 """Files of the four rooms of the product, at most."""
 COMMON = {"--json", "--site", "--store"}
 """Options that mean the same wherever a command has them."""
-BARS_OF_USERS = {"options": 436, "options, common ones once": 310, "site keys": 99, "words": 54_950}
+BARS_OF_USERS = {"options": 436, "options, common ones once": 310, "site keys": 99, "words": 55_150}
 """What a user can meet, at most: what stood last (goals: 350 options, 80 keys, 45,000 words)."""
 
 
