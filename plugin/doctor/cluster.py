@@ -41,9 +41,9 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
             )
     if site.auto_queue is not None and site.auto_queue not in facts.queues:
         yield fail(
-            "auto queue",
+            "auto partition",
             f"there is no {word} {site.auto_queue}: jobs for it are refused",
-            "add it to the scheduler's configuration, with the nodes of all queues",
+            f"add it to the scheduler's configuration, with the nodes of all {word}s",
         )
     elif site.auto_queue is not None and site.policy.list_queues:
         yield from _auto(site, facts, word)
@@ -76,21 +76,21 @@ def _auto(site: Site, facts: ClusterFacts, word: str) -> Findings:
             lacking.add(candidate.queue)
     if lacking:
         yield warn(
-            "auto queue",
+            "auto partition",
             f"{word} {auto.name} has no node of {', '.join(sorted(lacking))}: jobs that only these "
             "take are refused whenever Berth does not answer",
-            "give it the nodes of all queues; a larger Weight keeps other jobs off GPU nodes",
+            "give it the nodes of all partitions; a larger Weight keeps other jobs off GPU nodes",
         )
     for code, kept_from in sorted(_kept_by_the_gate(site, facts).items()):
         yield warn(
-            "auto queue",
+            "auto partition",
             f"jobs of {auto.name} that name no memory and no time limit are not sent to "
             f"{', '.join(sorted(kept_from))} ({code}: {next(iter(kept_from.values()))})",
             _OF_THE_GATE[code].format(auto=auto.name),
         )
     if facts.refuses_lists:
         yield ok(
-            "auto queue",
+            "auto partition",
             "EnforcePartLimits=ALL: jobs get only lists of partitions whose nodes Slurm reports",
         )
 
@@ -102,7 +102,7 @@ def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
     others = [facts.queues[c.queue] for c in site.candidates if c.queue in facts.queues]
     if auto.not_for_users is not None:
         yield fail(
-            "auto queue",
+            "auto partition",
             f"users may not submit to {word} {auto.name} ({auto.not_for_users})",
             f"open it to users, or name another {word}: site.auto_{word}",
         )
@@ -116,7 +116,7 @@ def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
     ):  # fmt: skip
         if limit is not None and any(other is None or other > limit for other in largest):
             yield warn(
-                "auto queue",
+                "auto partition",
                 f"{word} {auto.name} allows less {what} than others: jobs that need more are "
                 "refused before Berth sees them",
                 f"give it the largest limit of all {word}s ({setting})",
@@ -129,7 +129,7 @@ def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
             other is None or not set(other) <= set(allowed) for other in named
         ):
             yield warn(
-                "auto queue",
+                "auto partition",
                 f"{word} {auto.name} is for some {what} only ({', '.join(allowed[:5])}): the "
                 "others' jobs are refused there",
                 f"allow all {what} that may use the other {word}s",
@@ -209,7 +209,7 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
     auto = None if site.auto_queue is None else facts.queues.get(site.auto_queue)
     if auto is not None and not auto.up:
         yield warn(
-            "auto queue",
+            "auto partition",
             f"{word} {auto.name} is {auto.closed or 'not up'}",
             f"jobs name it to be placed: set it up, or take auto_{word} out of the site file",
         )

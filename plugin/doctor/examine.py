@@ -153,4 +153,4 @@ def _site(site: Site, answer: dict[str, Any] | BerthError) -> Findings:
     else:
         yield warn("changes", now.sentence, now.advice)
     if site.auto_queue is None:
-        yield ok("auto queue", "there is none: jobs are placed that name no partition or queue")
+        yield ok("auto partition", "there is none: jobs are placed that name no partition or queue")

@@ -290,7 +290,7 @@ def test_the_doctor_finds_a_sound_site_sound(
     wrong = [f for f in found if f.status is not Status.OK]
     # Nobody calibrated it, its auto partition has the nodes of one other partition only, and the
     # tests' store lies in a folder for temporary files.
-    assert {f.check for f in wrong} == {"placement", "auto queue", "store"}, wrong
+    assert {f.check for f in wrong} == {"placement", "auto partition", "store"}, wrong
     assert {f.check for f in found} == {
         "changes",
         "site file",
@@ -300,7 +300,7 @@ def test_the_doctor_finds_a_sound_site_sound(
         "learning",
         "daemon",
         "users",
-        "auto queue",
+        "auto partition",
         "usage",
         "scheduler",
         "filter",

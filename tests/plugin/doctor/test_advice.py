@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
     "auto for some": (f"sed -i '{AUTO}s/AllowAccounts=ALL/AllowAccounts=phys/' $P", "auto is for some accounts only (phys)", "allow all accounts", f"sed -i '{AUTO}s/AllowAccounts=phys/AllowAccounts=ALL/' $P"),
     "auto for root": (f"sed -i '{AUTO}s/AllowAccounts/RootOnly=YES &/' $P", "users may not submit to partition auto", "open it to users", f"sed -i '{AUTO}s/RootOnly=YES //' $P"),
     "no auto": (f"sed -i '{AUTO}d' $P", "there is no partition auto", "add it to the scheduler's configuration", "echo 'PartitionName=auto AllowAccounts=ALL AllowQos=ALL MaxTime=UNLIMITED State=UP TotalCPUs=160 TotalNodes=3 Nodes=cpu[1-2],gpu1' >> $P"),
-    "auto without GPUs": ("sed -i 's/Partitions=gpu,auto/Partitions=gpu/' $N", "auto has no node of gpu", "the nodes of all queues", "sed -i 's/Partitions=gpu/&,auto/' $N"),
+    "auto without GPUs": ("sed -i 's/Partitions=gpu,auto/Partitions=gpu/' $N", "auto has no node of gpu", "the nodes of all partitions", "sed -i 's/Partitions=gpu/&,auto/' $N"),
     "auto with more memory": ("sed -i 's/TotalNodes=/DefMemPerCPU=1000 &/; /^PartitionName=auto/s/=1000/=2000/' $P && echo 'SelectTypeParameters = CR_CORE_MEMORY' >> bin/answers/config.out", "(less-memory:", "DefMemPerCPU", f"sed -i '{AUTO}s/=2000/=1000/' $P"),
     "closed partition": ("sed -i '/=gpu /s/State=UP/State=INACTIVE/' $P", "partition gpu is INACTIVE", "until it is up", "sed -i s/State=INACTIVE/State=UP/ $P"),
     "partition without nodes": ("sed -i s/Partitions=gpu/Partitions=other/ $N", "partition gpu has no node", "give it nodes", "sed -i s/Partitions=other/Partitions=gpu/ $N"),
