@@ -174,8 +174,8 @@ MUCH_LARGER = (3.5, 4.6)
 
 
 def beyond_sizes(every: Sequence[Timing]) -> list[Section]:
-    """Return how well times at four times the largest fitted size are told, by fits to two and to
-    three sizes."""
+    """Return how well times at four times the largest fitted size are predicted, by fits to two
+    and to three sizes."""
     series: dict[tuple[str, str], list[Timing]] = {}
     for timing in every:
         series.setdefault((timing.platform, timing.kernel), []).append(timing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import subprocess
 import wave
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,18 @@ SEED = 20
 AMINO_ACIDS, BASES = "ACDEFGHIKLMNPQRSTVWY", "ACGT"
 
 
-def _drawn(letters: str, length: int, chance: random.Random) -> str:
+def drawn(letters: str, length: int, chance: random.Random) -> str:
+    """Return random text of these letters."""
     return "".join(chance.choices(letters, k=length))
 
 
-def _mutated(text: str, letters: str, share: float, chance: random.Random) -> str:
+def mutated(text: str, letters: str, share: float, chance: random.Random) -> str:
+    """Return the text with this share of its letters drawn anew."""
     return "".join(chance.choice(letters) if chance.random() < share else c for c in text)
 
 
-def _fasta(sequences: list[str]) -> str:
+def fasta(sequences: Sequence[str]) -> str:
+    """Return the sequences as a file of FASTA."""
     return "".join(f">s{n}\n{text}\n" for n, text in enumerate(sequences))
 
 
@@ -34,23 +38,23 @@ def _descendants(
     """Return the 2^generations leaves of a binary tree of mutations."""
     leaves = [root]
     for _ in range(generations):
-        leaves = [_mutated(leaf, letters, share, chance) for leaf in leaves for _ in range(2)]
+        leaves = [mutated(leaf, letters, share, chance) for leaf in leaves for _ in range(2)]
     return leaves
 
 
 def write_proteins(folder: Path) -> None:
     """A profile of a motif, and a database in which some proteins have it."""
     chance = random.Random(SEED)
-    motif = _drawn(AMINO_ACIDS, 200, chance)
-    family = [_mutated(motif, AMINO_ACIDS, 0.3, chance) for _ in range(30)]
-    (folder / "motif.fa").write_text(_fasta(family))
+    motif = drawn(AMINO_ACIDS, 200, chance)
+    family = [mutated(motif, AMINO_ACIDS, 0.3, chance) for _ in range(30)]
+    (folder / "motif.fa").write_text(fasta(family))
     build = ["hmmbuild", "--amino", "--cpu", "0", folder / "motif.hmm", folder / "motif.fa"]
     subprocess.run(build, check=True, capture_output=True)
-    pool = _drawn(AMINO_ACIDS, 1_000_000, chance)
+    pool = drawn(AMINO_ACIDS, 1_000_000, chance)
     starts = [chance.randrange(len(pool) - 350) for _ in range(450_000)]
     proteins = [pool[start : start + 350] for start in starts]
-    proteins[::1000] = [_mutated(motif, AMINO_ACIDS, 0.4, chance) for _ in proteins[::1000]]
-    (folder / "proteins.fa").write_text(_fasta(proteins))
+    proteins[::1000] = [mutated(motif, AMINO_ACIDS, 0.4, chance) for _ in proteins[::1000]]
+    (folder / "proteins.fa").write_text(fasta(proteins))
 
 
 def write_pigeons(folder: Path, holes: int = 9) -> None:
@@ -115,8 +119,8 @@ def write_sound(folder: Path) -> None:
 def write_tree(folder: Path) -> None:
     """Genes of 256 species."""
     chance = random.Random(SEED)
-    root = _drawn(BASES, 450, chance)
-    (folder / "tree.fa").write_text(_fasta(_descendants(root, BASES, 8, 0.05, chance)))
+    root = drawn(BASES, 450, chance)
+    (folder / "tree.fa").write_text(fasta(_descendants(root, BASES, 8, 0.05, chance)))
 
 
 def write_cover(folder: Path, sets: int = 70, elements: int = 120) -> None:
@@ -159,14 +163,14 @@ def write_octave(folder: Path) -> None:
 def write_short_reads(folder: Path) -> None:
     """An indexed genome and reads of 150 bases with errors."""
     chance = random.Random(SEED)
-    genome = _drawn(BASES, 1_500_000, chance)
+    genome = drawn(BASES, 1_500_000, chance)
     (folder / "genome-bwa.fa").write_text(f">g\n{genome}\n")
     index = ["bwa", "index", folder / "genome-bwa.fa"]
     subprocess.run(index, check=True, capture_output=True)
     with (folder / "short.fq").open("w") as file:
         for n in range(36_000):
             at = chance.randrange(len(genome) - 150)
-            read = _mutated(genome[at : at + 150], BASES, 0.02, chance)
+            read = mutated(genome[at : at + 150], BASES, 0.02, chance)
             file.write(f"@r{n}\n{read}\n+\n{'I' * 150}\n")
 
 
@@ -174,7 +178,7 @@ def write_sam(folder: Path) -> None:
     chance = random.Random(SEED)
     with (folder / "unsorted.sam").open("w") as file:
         file.write("@HD\tVN:1.6\tSO:unsorted\n@SQ\tSN:g\tLN:1000000\n")
-        genome, qualities = (_drawn(letters, 1_000_000, chance) for letters in (BASES, "F:,F#"))
+        genome, qualities = (drawn(letters, 1_000_000, chance) for letters in (BASES, "F:,F#"))
         for n in range(900_000):
             at = chance.randrange(1, len(genome) - 100)
             read, quality = genome[at : at + 100], qualities[at : at + 100]
@@ -184,10 +188,10 @@ def write_sam(folder: Path) -> None:
 def write_family(folder: Path) -> None:
     """Proteins of one family, of which each lacks a piece."""
     chance = random.Random(SEED)
-    leaves = _descendants(_drawn(AMINO_ACIDS, 260, chance), AMINO_ACIDS, 6, 0.08, chance)
+    leaves = _descendants(drawn(AMINO_ACIDS, 260, chance), AMINO_ACIDS, 6, 0.08, chance)
     cuts = [chance.randrange(200) for _ in leaves]
     (folder / "family.fa").write_text(
-        _fasta([leaf[:cut] + leaf[cut + 20 :] for leaf, cut in zip(leaves, cuts, strict=True)])
+        fasta([leaf[:cut] + leaf[cut + 20 :] for leaf, cut in zip(leaves, cuts, strict=True)])
     )
 
 
@@ -295,7 +299,7 @@ def write_beam(folder: Path, n: tuple[int, int, int] = (50, 12, 12)) -> None:
 def write_nexus(folder: Path) -> None:
     """Genes of 16 species, and the commands of a short Markov chain."""
     chance = random.Random(SEED)
-    leaves = _descendants(_drawn(BASES, 900, chance), BASES, 4, 0.06, chance)
+    leaves = _descendants(drawn(BASES, 900, chance), BASES, 4, 0.06, chance)
     matrix = "\n".join(f"s{n} {leaf}" for n, leaf in enumerate(leaves))
     (folder / "primates.nex").write_text(
         "#NEXUS\nbegin data;\ndimensions ntax=16 nchar=900;\nformat datatype=dna;\nmatrix\n"

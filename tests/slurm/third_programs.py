@@ -21,36 +21,27 @@ import wave
 from collections.abc import Sequence
 from pathlib import Path
 
+from new_inputs import AMINO_ACIDS, BASES, drawn, fasta, mutated
 from site_programs import Program
 
 SEED = 3
-AMINO_ACIDS, BASES = "ACDEFGHIKLMNPQRSTVWY", "ACGT"
 PYTHON = "/usr/bin/python3"
-
-
-def _drawn(letters: str, length: int, chance: random.Random) -> str:
-    return "".join(chance.choices(letters, k=length))
 
 
 def _family(letters: str, length: int, many: int, share: float) -> list[str]:
     """Return sequences that differ from one by this share of their letters."""
     chance = random.Random(SEED)
-    first = _drawn(letters, length, chance)
-    return [
-        "".join(chance.choice(letters) if chance.random() < share else c for c in first)
-        for _ in range(many)
-    ]
+    first = drawn(letters, length, chance)
+    return [mutated(first, letters, share, chance) for _ in range(many)]
 
 
 def _fasta(file: Path, sequences: Sequence[str]) -> None:
-    file.write_text("".join(f">s{n}\n{text}\n" for n, text in enumerate(sequences)))
+    file.write_text(fasta(sequences))
 
 
 def _words(many: int) -> list[str]:
     chance = random.Random(SEED)
-    known = [
-        _drawn("abcdefghijklmnopqrstuvwxyz", chance.randint(2, 9), chance) for _ in range(5000)
-    ]
+    known = [drawn("abcdefghijklmnopqrstuvwxyz", chance.randint(2, 9), chance) for _ in range(5000)]
     return chance.choices(known, k=many)
 
 
@@ -66,8 +57,8 @@ def write_prose(folder: Path) -> None:
 
 def write_gene(folder: Path) -> None:
     chance = random.Random(SEED)
-    _fasta(folder / "gene.fa", [_drawn(BASES, 90_000, chance)])
-    _fasta(folder / "protein.fa", [_drawn(AMINO_ACIDS, 300, chance)])
+    _fasta(folder / "gene.fa", [drawn(BASES, 90_000, chance)])
+    _fasta(folder / "protein.fa", [drawn(AMINO_ACIDS, 300, chance)])
 
 
 def write_journal(folder: Path) -> None:
@@ -100,7 +91,7 @@ def write_locked(folder: Path) -> None:
 
 def write_map(folder: Path) -> None:
     chance = random.Random(SEED)
-    genome = _drawn(BASES, 1_500_000, chance)
+    genome = drawn(BASES, 1_500_000, chance)
     _fasta(folder / "genome.fa", [genome])
     starts = [chance.randrange(len(genome) - 40) for _ in range(120_000)]
     reads = (f"@r{n}\n{genome[s : s + 36]}\n+\n{'I' * 36}\n" for n, s in enumerate(starts))
@@ -110,7 +101,7 @@ def write_map(folder: Path) -> None:
 
 
 def write_contig(folder: Path) -> None:
-    _fasta(folder / "contig.fa", [_drawn(BASES, 250_000, random.Random(SEED))])
+    _fasta(folder / "contig.fa", [drawn(BASES, 250_000, random.Random(SEED))])
 
 
 def write_relatives(folder: Path) -> None:
@@ -164,14 +155,14 @@ def write_genotypes(folder: Path) -> None:
 
 def write_short(folder: Path) -> None:
     chance = random.Random(SEED)
-    genome = _drawn(BASES, 400_000, chance)
+    genome = drawn(BASES, 400_000, chance)
     starts = [chance.randrange(len(genome) - 60) for _ in range(250_000)]
     _fasta(folder / "short.fa", [genome[s : s + 50] for s in starts])
 
 
 def write_database(folder: Path) -> None:
     chance = random.Random(SEED)
-    pool = _drawn(AMINO_ACIDS, 400_000, chance)
+    pool = drawn(AMINO_ACIDS, 400_000, chance)
     proteins = [pool[s : s + 300] for s in (chance.randrange(len(pool) - 300) for _ in range(9000))]
     _fasta(folder / "database.fa", proteins)
     _fasta(folder / "queries.fa", proteins[::300])
@@ -199,7 +190,7 @@ def write_still(folder: Path) -> None:
 
 def write_clusters(folder: Path) -> None:
     chance = random.Random(SEED)
-    families = [_drawn(AMINO_ACIDS, 300, chance) for _ in range(6000)]
+    families = [drawn(AMINO_ACIDS, 300, chance) for _ in range(6000)]
     members = (
         "".join(
             chance.choice(AMINO_ACIDS) if chance.random() < 0.2 else c for c in families[n % 6000]

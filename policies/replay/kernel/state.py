@@ -220,11 +220,6 @@ def claims_of(options: Ints, o: int) -> range:
     return range(options[o, O_ALLOC_AT], options[o, O_ALLOC_AT] + options[o, O_UNITS])
 
 
-def running_of(parts: Ints, p: int) -> range:
-    """Return the indices in ``run_options`` of a partition's running options."""
-    return range(parts[p, P_RUN_AT], parts[p, P_RUN_AT] + parts[p, P_RUN_COUNT])
-
-
 def units_of(parts: Ints, p: int) -> range:
     """Return the indices in ``part_units`` of a partition's nodes, or of its pool."""
     return range(parts[p, P_AT], parts[p + 1, P_AT])
