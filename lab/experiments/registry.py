@@ -112,11 +112,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "sources of a model graph's time and their combination: error and coverage by situation",
         "15 min", "the sources' errors, source_errors.json",
     ),
-    "several-gpus": Experiment(
-        "lab.latency.several_gpus",
-        "rates of models on several GPUs of a node (MLPerf Inference), each accelerator left out",
-        "2 s", "what copies of a model lose, several_gpus.json",
-    ),
     "model-transfer": Experiment(
         "lab.transfer.transfer_report", "latency of models on a new platform by few samples",
         "15 min", "what `berth train --task models --adapt` starts from",
