@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
-from berth.policies.mig.recommend import UNDER_LIMIT
+from berth.policies.mig.recommend import room_to_spare
 from berth.predictor.families.history.times_there import MEMORY_MARGIN
 from berth.predictor.families.slices.bundle import LARGE_BATCH
 from berth.predictor.families.slices.predictor import BATCHES, SWEEP
@@ -75,8 +75,8 @@ def evaluate(options: Options) -> Report:
     ]
     for name in (*METHODS, SWEEP, BATCHES):
         held = left_out(name)
-        small, large, picks = too_small(held, UNDER_LIMIT, LIMITS)
-        plain, *_, of_plain = too_small(held, 0.0, LIMITS)
+        small, large, picks = too_small(held, room_to_spare, LIMITS)
+        plain, *_, of_plain = too_small(held, lambda _: 0.0, LIMITS)
         fit_words.append(
             f"Smallest slice under a limit by {name}: {small} of {picks} picks are too small "
             f"({small / picks:.0%}; {plain / of_plain:.0%} by the middle), {large} too large."
@@ -164,12 +164,12 @@ def _result(task: str, name: str, held: Held, calibration: Held | None = None) -
 
 def _half_widths(held: Held, calibration: Held, *, probed: bool = False) -> Floats:
     """Return the half width of each row's 90 % interval, from the other models' scores."""
-    is_large, q90 = held.batch >= LARGE_BATCH, np.zeros(len(held))
+    is_large, q = held.batch >= LARGE_BATCH, np.zeros(len(held))
     for model in np.unique(held.models):
         others = calibration[calibration.models != model]
         plain, large = width(others, probed=probed), None if probed else large_width(others)
         own = held.models == model
-        q90[own] = plain.q90
+        q[own] = plain
         if large is not None:  # large batches have at least the width of all
-            q90[own & is_large] = max(plain.q90, large.q90)
-    return np.asarray(q90 * held.difficulty + held.unsteadiness)
+            q[own & is_large] = max(plain, large)
+    return np.asarray(q * held.difficulty + held.unsteadiness)

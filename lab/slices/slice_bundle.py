@@ -78,9 +78,9 @@ def card(manifest: SliceManifest) -> str:
     shares, training = manifest.shares, manifest.training
     hard = EASE - math.log(shares.measured[0].effective)
     widths = [
-        (e.name, e.data, str(e.models), str(e.rows), f"{e.width.q90:.3f}", f"{e.width.q95:.3f}",
-         f"{math.exp(e.width.q90 * hard):.2f}",
-         "-" if e.probed is None else f"{math.exp(e.probed.q90 * hard):.2f}")
+        (e.name, e.data, str(e.models), str(e.rows), f"{e.width:.3f}",
+         f"{math.exp(e.width * hard):.2f}",
+         "-" if e.probed is None else f"{math.exp(e.probed * hard):.2f}")
         for e in manifest.methods
     ]  # fmt: skip
     return model_card(
@@ -114,8 +114,7 @@ def card(manifest: SliceManifest) -> str:
                 "that of a slice of a seventh at 90 %.",
                 "",
                 *markdown_table(
-                    ("method", "data", "models", "rows", "q90", "q95", "factor on 1g",
-                     "with a probe"),
+                    ("method", "data", "models", "rows", "q", "factor on 1g", "with a probe"),
                     widths,
                 ),
             ],

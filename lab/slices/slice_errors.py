@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.slices.bundle import (
     LARGE_BATCH,
     MethodEntry,
     SliceManifest,
-    SlowdownWidth,
 )
 from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.physics import ShareModel
@@ -47,7 +47,6 @@ GPUS = ("A100-40GB", "A100-80GB")
 _FAMILIES = ("densenet", "resnet", "vgg")
 LEAST_MODELS = 5
 """Least number of models with large batches for which these get a separate interval width."""
-_UNIT = SlowdownWidth(q90=1.0, q95=1.0)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def _held_out(method: str, cases: Sequence[Case], models: frozenset[str]) -> Hel
     if method in METHODS:
         others = [case for case in cases if case.model not in models]
         fitted["latents"] = (fit_process(method, others, shares),)
-    entry = MethodEntry(name=method, rows=1, models=1, data="", width=_UNIT, probed=_UNIT)
+    entry = MethodEntry(name=method, rows=1, models=1, data="", width=1.0, probed=1.0)
     predictor = SlicePredictor(SliceManifest.model_construct(methods=(entry,), **fitted))
     rows = [
         row
@@ -188,12 +187,14 @@ def _rows(predictor: SlicePredictor, case: Case, load: int) -> list[tuple[object
     return rows
 
 
-def too_small(held: Held, part: float, limits: Sequence[float]) -> tuple[int, int, int]:
+def too_small(
+    held: Held, room: Callable[[float], float], limits: Sequence[float]
+) -> tuple[int, int, int]:
     """Return how many picks of the smallest slice under a limit on the slow-down are too small, how
-    many too large, and how many there are; ``part``: of the half width that a pick adds to the
-    predicted log slow-down."""
-    q90 = width(held).q90
-    asked = held.predicted + part * (q90 * held.difficulty + held.unsteadiness)
+    many too large, and how many there are; ``room``: what a pick adds to a log slow-down of such a
+    half width."""
+    half = width(held) * held.difficulty + held.unsteadiness
+    asked = held.predicted + np.array([room(each) for each in half.tolist()])
     small = large = picks = 0
     for load in np.unique(held.loads):
         own = np.flatnonzero(held.loads == load)
@@ -210,30 +211,27 @@ def too_small(held: Held, part: float, limits: Sequence[float]) -> tuple[int, in
     return small, large, picks
 
 
-def large_width(held: Held) -> SlowdownWidth | None:
+def large_width(held: Held) -> float | None:
     """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
 
 
-def width(held: Held, *, probed: bool = False) -> SlowdownWidth:
-    """Return the 90 % and 95 % quantiles of the scores; each model has the same weight.
+def width(held: Held, *, probed: bool = False) -> float:
+    """Return the 90 % quantile of the scores; each model has the same weight.
 
-    Each is the greatest quantile over all ways to leave one model out, because the quantile over so
+    It is the greatest quantile over all ways to leave one model out, because the quantile over so
     few models covers too little on a new model.
     """
     scores = held.scores(probed=probed)
     known = np.isfinite(scores)
     scores, models = scores[known], held.models[known]
 
-    def widest(level: float) -> float:
-        found = [
-            quantile(scores[models != name], models[models != name].tolist(), level)
-            for name in np.unique(models)
-        ]
-        return round(max(*found, 1e-3), 6)
-
-    return SlowdownWidth(q90=widest(0.9), q95=widest(0.95))
+    found = [
+        quantile(scores[models != name], models[models != name].tolist(), LEVEL)
+        for name in np.unique(models)
+    ]
+    return round(max(*found, 1e-3), 6)
 
 
 def quantile(values: Floats, models: Sequence[str], level: float) -> float:

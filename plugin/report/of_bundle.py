@@ -45,8 +45,7 @@ METHODS: tuple[Column[MethodEntry], ...] = (
     Column("Method", "name", lambda entry: entry.name),
     Column("Models", "models", lambda entry: entry.models, kind=float),
     Column("Rows", "rows", lambda entry: entry.rows, kind=float),
-    Column("q90", "q90", lambda entry: entry.width.q90, "{:.3f}".format, kind=float),
-    Column("q95", "q95", lambda entry: entry.width.q95, "{:.3f}".format, kind=float),
+    Column("q90", "q90", lambda entry: entry.width, "{:.3f}".format, kind=float),
     Column("Data", "data", lambda entry: entry.data),
 )
 """The columns of the ways to predict slow-downs on MIG slices."""

@@ -33,5 +33,5 @@ FAMILY = FamilyEntry(
     ("slices",),
     load_from(f"{_HERE}.slices_family", "SlicesFamily"),
     adjust=_adjust,
-    bundle_readers={"berth.slices-bundle/2": f"{_HERE}.bundle"},
+    bundle_readers={"berth.slices-bundle/3": f"{_HERE}.bundle"},
 )

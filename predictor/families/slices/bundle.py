@@ -23,26 +23,20 @@ from berth.predictor.core.bundle import (
 from berth.predictor.families.slices.latent import LatentProcess
 from berth.predictor.families.slices.physics import ShareModel
 
-SLICES_SCHEMA = "berth.slices-bundle/2"
+SLICES_SCHEMA = "berth.slices-bundle/3"
 LARGE_BATCH = 64.0
 """Least batch size with interval widths of its own: few training runs used a GPU that fully."""
 DEFAULT_SLICES_BUNDLE = SHIPPED_BUNDLES / "mig-slices"
 """Folder of the shipped bundle."""
 
 
-class SlowdownWidth(Document):
-    """Half widths of the 90 % and 95 % intervals of the log slow-down, for a difficulty of 1.
-
-    ``predictor`` gives the formula of the difficulty.
-    """
-
-    q90: float = Field(gt=0)
-    q95: float = Field(gt=0)
-
-
 class MethodEntry(Document):
     """A method to predict slow-downs on MIG slices, with interval widths from models left out of
-    training."""
+    training.
+
+    A width is the half width of the 90 % interval of the log slow-down for a difficulty of 1
+    (``predictor`` has its formula).
+    """
 
     name: str
     rows: int = Field(ge=1)
@@ -51,20 +45,17 @@ class MethodEntry(Document):
     """Number of deep-learning models that the widths come from."""
     data: str
     """Name of the data set that the widths come from."""
-    width: SlowdownWidth
-    probed: SlowdownWidth | None
+    width: float = Field(gt=0)
+    probed: float | None = Field(gt=0)
     """Interval width for workloads that were also measured on one slice; None: such a run did not
     help on models left out, and moves no other slice but by bounding it."""
-    large: SlowdownWidth | None = None
+    large: float | None = Field(default=None, gt=0)
     """Interval width for batches of at least ``LARGE_BATCH``; None: too few models had such
     batches."""
 
-    def width_at(self, batch: float) -> SlowdownWidth:
-        if self.large is None or batch < LARGE_BATCH:
-            return self.width
-        return SlowdownWidth(
-            q90=max(self.width.q90, self.large.q90), q95=max(self.width.q95, self.large.q95)
-        )
+    def width_at(self, batch: float) -> float:
+        """Return the width for a batch size; large batches have at least that of all."""
+        return max(self.width, (batch >= LARGE_BATCH and self.large) or 0.0)
 
 
 class SliceManifest(BundleManifest):

@@ -4,8 +4,6 @@ A batch ``b`` on a slice takes as long as a batch ``b / e`` on the whole GPU, wh
 slice's effective share, because a slice needs as many waves of thread blocks for it. That time is
 interpolated between the workload's measured times, linearly in log-log. Beyond the largest measured
 batch, the slope is the mean of the slope between the two largest batches and of 1 (proportional).
-
-A run on a slice scales the log slow-downs of all slices by one factor.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ from berth.predictor.families.slices.workload import WholeRun
 
 LEAST_BATCHES = 2
 """Least number of measured batch sizes with the same number of processes."""
-PROBE_NOISE = 0.05
-"""Log slow-down below which a run on a slice tells little about other slices."""
 _STEP = 0.2
 """Difference of log batch sizes over which a slope is taken."""
 
@@ -87,14 +83,3 @@ class Curve:
         wanted = math.log(batch) - np.log(effective)
         slope = (self.at(wanted) - self.at(wanted - _STEP)) / _STEP
         return np.asarray(1.0 - np.clip(slope, 0.0, 1.0), dtype=np.float64)
-
-
-def probe_factor(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Return the factor on all log slow-downs that explains the measured ones best.
-
-    It is the least-squares factor, drawn to 1 by a prior that weighs as much as a run with a log
-    slow-down of ``PROBE_NOISE``.
-    """
-    prior = PROBE_NOISE**2
-    products = sum(max(y, 0.0) * p for p, y in zip(predicted, measured, strict=True))
-    return (products + prior) / (sum(p * p for p in predicted) + prior)

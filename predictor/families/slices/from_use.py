@@ -57,7 +57,7 @@ def slowdowns(
             max(logs[other] for other, theirs in shares.items() if share.within(theirs)),
             max(most[other] for other, theirs in shares.items() if share.within(theirs)),
             most_log_slowdown(use.most, effective[slice_]),
-            entry.width.q90 * (EASE - math.log(effective[slice_])),
+            entry.width * (EASE - math.log(effective[slice_])),
         )
         for slice_, share in shares.items()
     }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse
 from berth.predictor.families.slices import sweep
-from berth.predictor.families.slices.bundle import MethodEntry, SliceManifest, SlowdownWidth
-from berth.predictor.families.slices.equivalence import Curve, probe_factor
+from berth.predictor.families.slices.bundle import MethodEntry, SliceManifest
+from berth.predictor.families.slices.equivalence import Curve
 from berth.predictor.families.slices.from_use import most_log_slowdown
 from berth.predictor.families.slices.latent import (
     SHARPNESS,
@@ -45,6 +45,7 @@ from berth.predictor.families.slices.sweep import (
     SeenProbe,
     can_fit,
     fit,
+    probe_factor,
 )
 from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload, WholeRun
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
@@ -109,7 +110,7 @@ class _SlowdownEstimate:
     """Seconds per batch in one process on the whole GPU."""
     launch: Floats
     """Share of each slice's time that a larger slice would not shorten."""
-    width: SlowdownWidth
+    width: float
     extra: Floats
     """Half width added to each slice's log interval: unsteadiness, or an unmeasured load."""
     abstained: str | None
@@ -136,7 +137,7 @@ class SlicePredictor:
         if Curve.of(workload.points, workload.processes) is not None:
             names.append(BATCHES)
         known = [entry for entry in self.model.methods if entry.name in names]
-        return tuple(e.name for e in sorted(known, key=lambda entry: entry.width.q90))
+        return tuple(e.name for e in sorted(known, key=lambda entry: entry.width))
 
     def predict(
         self,
@@ -225,11 +226,7 @@ class SlicePredictor:
         if seen and entry.probed is not None:
             width = entry.probed
             factor = probe_factor(
-                [
-                    float(curve.log_slowdowns(p.load.batch, np.array([p.effective]))[0])
-                    for p in seen
-                ],
-                [p.log_slowdown for p in seen],
+                seen, lambda load, effective: curve.log_slowdowns(load.batch, effective)
             )
         point = workload.target
         extra = point.unsteadiness if point else UNKNOWN_LOAD_WIDTH
@@ -250,12 +247,12 @@ class SlicePredictor:
         batch, processes = workload.target_batch, workload.processes
         whole_s = load_model.whole_s(batch, processes) if point is None else point.seconds
         load = Load(batch, processes, None if point is None else math.log(whole_s))
-        width, capacity = entry.width_at(batch), 0.0
+        width, factor = entry.width_at(batch), 1.0
         measured = {(p.batch, p.processes): p.seconds for p in workload.points}
         seen = self._seen(probes, lambda *load: measured.get(load) or load_model.whole_s(*load))
         if seen and entry.probed is not None:
-            width, capacity = entry.probed, sweep.capacity_from(load_model, seen)
-        moved = np.where(effective < 1, capacity, 0.0)
+            width = entry.probed
+            factor = probe_factor(seen, partial(sweep.log_slowdowns, load_model))
         ones = np.ones(len(effective))
         host, work = load_model.logs(batch * ones, processes * ones, effective)
         launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
@@ -267,7 +264,7 @@ class SlicePredictor:
                 f"(off by {math.expm1(load_model.misfit):.0%})"
             )
         return _SlowdownEstimate(
-            entry.name, sweep.log_slowdowns(load_model, load, effective, moved), whole_s, launch,
+            entry.name, factor * sweep.log_slowdowns(load_model, load, effective), whole_s, launch,
             width, extra * ones, unfit,
         )  # fmt: skip
 
@@ -325,7 +322,7 @@ class SlicePredictor:
             basis, abstained = Basis.MEASURED, None
         hard = EASE - math.log(self.model.shares.effective(share))
         extra = float(estimate.extra[index])
-        half = wider * (estimate.width.q90 * hard + extra)
+        half = wider * (estimate.width * hard + extra)
         bounds = max(larger, default=-math.inf), min(smaller, default=math.inf)
         slowdown = _interval(log, half, *bounds)
         if share in estimate.accidents:

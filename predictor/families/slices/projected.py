@@ -101,7 +101,7 @@ def _ratios(
 
     A slice is never faster than a slice with at least as much compute and memory.
     """
-    width = next(entry.width.q90 for entry in manifest.methods if entry.name == "typical")
+    width = next(entry.width for entry in manifest.methods if entry.name == "typical")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
     predicted = {

@@ -16,11 +16,13 @@ loss:
 
 The bounds are those of operational analysis (Denning and Buzen, 1978) for a delay and a shared
 station. Nothing is learnt from other workloads but the effective shares.
+
+A run on a slice scales the log slow-downs of all slices by one factor, as with batch equivalence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,12 +188,6 @@ It is half, because the load model and a single measurement have errors of about
 """
 MOST_MISFIT = 0.12
 """Median log error of the fit above which the prediction abstains (0.04 on the training data)."""
-CAPACITY_SPREAD = 0.25
-"""Standard deviation of the log capacity of a slice for one workload, before a run on a slice."""
-PROBE_NOISE = 0.03
-"""Standard error of the log time of a probe (a run on a slice)."""
-_GRID = np.linspace(-1.2, 1.2, 241)
-"""Shifts of log capacity among which the best one for the probes is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,28 +210,31 @@ class SeenProbe:
     log_slowdown: float
 
 
-def log_slowdowns(
-    load_model: LoadModel, load: Load, effective: Floats, capacity: Floats | float = 0.0
-) -> Floats:
+def log_slowdowns(load_model: LoadModel, load: Load, effective: Floats) -> Floats:
     """Return the log slow-down of a load on slices with these effective shares.
 
-    ``capacity`` is added to their logs (from a run on a slice; 0: no such run). Where the time on
-    the whole GPU was measured, it replaces part of the load model's (``ANCHOR``).
+    Where the time on the whole GPU was measured, it replaces part of the load model's (``ANCHOR``).
     """
-    able = np.minimum(effective * np.exp(capacity), 1.0)
-    batch, processes = np.full(len(able), load.batch), np.full(len(able), load.processes)
+    batch, processes = np.full(len(effective), load.batch), np.full(len(effective), load.processes)
     whole = load_model.log_time(batch, processes, np.ones_like(batch))
     off = 0.0 if load.log_whole_s is None else load.log_whole_s - whole
-    slice_ = load_model.log_time(batch, processes, able)
+    slice_ = load_model.log_time(batch, processes, effective)
     return np.asarray(slice_ - whole - ANCHOR * off, dtype=np.float64)
 
 
-def capacity_from(load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
-    """Return the shift of the log capacity that explains the measured slow-downs on slices
-    best."""
-    cost = (_GRID / CAPACITY_SPREAD) ** 2
-    for probe in probes:
-        shares = np.full(len(_GRID), probe.effective)
-        predicted = log_slowdowns(load_model, probe.load, shares, _GRID)
-        cost = cost + ((predicted - probe.log_slowdown) / PROBE_NOISE) ** 2
-    return float(_GRID[int(np.argmin(cost))])
+PROBE_NOISE = 0.05
+"""Log slow-down below which a run on a slice tells little about other slices."""
+
+
+def probe_factor(
+    seen: Sequence[SeenProbe], log_slowdowns: Callable[[Load, Floats], Floats]
+) -> float:
+    """Return the factor on all log slow-downs that explains the measured ones best.
+
+    It is the least-squares factor, drawn to 1 by a prior that weighs as much as a run with a log
+    slow-down of ``PROBE_NOISE``. ``log_slowdowns``: of a load on slices with effective shares.
+    """
+    prior = PROBE_NOISE**2
+    predicted = [float(log_slowdowns(p.load, np.array([p.effective]))[0]) for p in seen]
+    products = sum(max(p.log_slowdown, 0.0) * y for p, y in zip(seen, predicted, strict=True))
+    return (products + prior) / (sum(y * y for y in predicted) + prior)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from slice_workloads import saturating_s, sweep
 
-from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, SlowdownWidth, load
-from berth.predictor.families.slices.equivalence import Curve, probe_factor
+from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, load
+from berth.predictor.families.slices.equivalence import Curve
 from berth.predictor.families.slices.physics import SliceShare
 from berth.predictor.families.slices.predictor import BATCHES, SWEEP, SlicePredictor
+from berth.predictor.families.slices.sweep import Load, SeenProbe, probe_factor
 from berth.predictor.families.slices.workload import SliceProbe, WholeRun
 
 SHARES = np.array([0.15, 0.3, 0.5, 1.0])
@@ -54,16 +55,21 @@ def test_one_batch_or_other_processes_say_nothing() -> None:
 
 
 def test_a_probe_scales_all_slices_and_a_slice_that_is_not_slowed_down_tells_little() -> None:
-    assert probe_factor([1.0], [0.5]) == pytest.approx(0.5, rel=0.01)
-    assert probe_factor([0.01], [0.05]) == pytest.approx(1.0, abs=0.2)
-    assert 0 <= probe_factor([1.0], [-0.1]) < 0.01
+    def factor(predicted: float, measured: float) -> float:
+        seen = SeenProbe(Load(1, 1, None), 0.5, measured)
+        return probe_factor([seen], lambda _, effective: np.full(len(effective), predicted))
+
+    assert factor(1.0, 0.5) == pytest.approx(0.5, rel=0.01)
+    assert factor(0.01, 0.05) == pytest.approx(1.0, abs=0.2)
+    assert 0 <= factor(1.0, -0.1) < 0.01
 
 
 def test_large_batches_are_never_surer() -> None:
-    width, large = SlowdownWidth(q90=0.2, q95=0.3), SlowdownWidth(q90=0.1, q95=0.4)
-    entry = MethodEntry(name="m", rows=1, models=1, data="d", width=width, probed=None, large=large)
-    assert entry.width_at(1) == width
-    assert entry.width_at(LARGE_BATCH) == SlowdownWidth(q90=0.2, q95=0.4)
+    for large, width in ((0.1, 0.2), (0.4, 0.4), (None, 0.2)):
+        entry = MethodEntry(
+            name="m", rows=1, models=1, data="d", width=0.2, probed=None, large=large
+        )
+        assert (entry.width_at(1), entry.width_at(LARGE_BATCH)) == (0.2, width)
 
 
 def test_times_over_batches_alone_are_enough() -> None:
