@@ -184,7 +184,9 @@ def contention(outcome: ProcessResult) -> Contention | None:
         least,
         max(1, outcome.threads_busy),
         stopped,
-        other * wall_s + TICK_S >= BY_OTHERS * waited and outcome.threads_busy <= cores(),
+        other * wall_s + TICK_S >= BY_OTHERS * waited
+        # Threads beyond the processors wait for each other, too.
+        and (outcome.threads_busy <= cores() or other * wall_s > outcome.cpu_s),
     )
 
 
@@ -193,8 +195,8 @@ def _critical_s(outcome: ProcessResult) -> float:
     which it was seen to want no processor."""
     processes = max(1, min(outcome.processes_busy, cores()))
     threads = max(1, outcome.threads_busy)
-    each_s = outcome.cpu_s / (threads * processes)
-    busiest_s = outcome.busiest_process_s / threads if processes > 1 else 0.0
+    each_s = outcome.cpu_s / min(threads * processes, cores())
+    busiest_s = outcome.busiest_process_s / min(threads, cores()) if processes > 1 else 0.0
     first_s = min(outcome.first_thread_s, outcome.cpu_s)
     return min(max(each_s, busiest_s, first_s) + outcome.blocked_s, outcome.wall_s)
 
@@ -243,8 +245,9 @@ def other_work(first: ProcessResult, again: ProcessResult) -> str | None:
 
 def refused(outcome: ProcessResult) -> str | None:
     """Return the line with which a program refused its work though its status says that it
-    succeeded: an error or its usage, after hardly any processor time; None: it did not."""
-    if outcome.cpu_s > REFUSED_S:
+    succeeded: an error or its usage, after hardly any processor time and without a result in a
+    file; None: it did not."""
+    if outcome.cpu_s > REFUSED_S or outcome.written:
         return None
     found = REFUSAL.search(outcome.output_tail)
     return None if found is None else found.group().strip()

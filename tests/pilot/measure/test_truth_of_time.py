@@ -209,6 +209,8 @@ def test_a_short_program_has_its_processor_time_however_late_its_end_was_seen(
     [
         ({"threads_busy": 2, "waited_s": 8.0, "first_thread_s": 3.0}, (3.0, 3.0)),
         ({"processes_busy": 2, "waited_s": 4.0, "busiest_process_s": 3.5}, (3.5, 6.0)),
+        ({"threads_busy": 4, "waited_s": 7.0}, (2.95, 3.0)),
+        ({"threads_busy": 2, "processes_busy": 2, "waited_s": 7.0}, (2.95, 3.0)),
         ({"blocked_s": 2.0, "waited_s": 2.0}, (7.9, 8.0)),
     ],
 )
@@ -223,7 +225,7 @@ def test_processor_time_by_threads_and_time_asleep_bound_the_time_from_below(
 def test_waits_for_its_own_threads_or_a_quota_stay_in_the_time() -> None:
     alone = outcome(waited_s=5.0, machine_s={"busy": 10.0, "stolen": 0.0})
     assert own_time_s(alone) == 10.0
-    crowd = outcome(waited_s=5.0, machine_s=BUSY, threads_busy=100_000)
+    crowd = outcome(waited_s=5.0, machine_s={"busy": 19.0, "stolen": 0.0}, threads_busy=100_000)
     assert own_time_s(crowd) == 10.0
 
 
@@ -371,6 +373,7 @@ def test_a_program_that_refuses_its_work_with_status_0_has_no_time(
 ) -> None:
     first = outcome(output_tail=said, usage={"ru_utime": cpu_s})
     assert (refused(first) is not None) is is_refused
+    assert refused(replace(first, written=("scene.png",))) is None
     plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
     timed = Runtime(median_s=10, spread_s=0.1, repeats_s=(10,))
     profile = assemble(plan, Native(first, timed, {}, (), ()), Extra())
