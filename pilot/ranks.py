@@ -13,13 +13,16 @@ from pathlib import Path
 
 from pydantic import Field
 
+from berth.pilot.collectors.perf import SOURCE as PERF
+from berth.pilot.derive import derive
 from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import UsageError
-from berth.pilot.profile import NonNegative, Positive, Profile, Ranks
+from berth.pilot.profile import Measurement, NonNegative, Positive, Profile, Ranks
 from berth.pilot.rank import NODE_VARIABLES
 from berth.pilot.units import whole_number
 
 RECORD = "rank-{}.json"
+CPU_TIME = "cpu_time_s"
 
 
 class RankRecord(Document):
@@ -64,12 +67,14 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
     runs_on = profile.runs_on.model_copy(
         update={"ranks": ranks, "nodes": node_count if ranks > 1 or node_count > 1 else None}
     )
+    counters = _of_all(profile.counters, scale * sum(record.cpu_s for record in every))
     if len(every) < 2 or profile.runtime is None:
         memory = profile.peak_memory_bytes
         note = f"rank 0 stands for all {ranks} ranks: its peak memory is taken x {ranks}"
         return profile.model_copy(
             update={
                 "runs_on": runs_on,
+                "counters": counters,
                 "peak_memory_bytes": None if memory is None else memory * ranks,
                 "warnings": (*profile.warnings, note) if ranks > 1 else profile.warnings,
             }
@@ -93,6 +98,7 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
     return profile.model_copy(
         update={
             "runs_on": runs_on,
+            "counters": counters,
             "runtime": runtime,
             "complete": profile.complete and not failed,
             "peak_memory_bytes": fullest * node_count or None,
@@ -111,6 +117,20 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
     )
 
 
+def _of_all(rank_zero: Mapping[str, Measurement], cpu_s: float) -> dict[str, Measurement]:
+    """Return the counters of all ranks, which took ``cpu_s`` seconds of processor time together:
+    hardware counters are those of rank 0 in proportion to that time."""
+    own = rank_zero.get(CPU_TIME)
+    if own is None or not own.value or not cpu_s:
+        return dict(rank_zero)
+    of_all = {
+        name: m.model_copy(update={"value": m.value * cpu_s / own.value})
+        for name, m in rank_zero.items()
+        if m.value is not None and (name == CPU_TIME or m.source == PERF)
+    }
+    return {**rank_zero, **derive(of_all)}
+
+
 def _of_rank_zero(profile: Profile) -> RankRecord | None:
     if profile.runtime is None:
         return None
@@ -119,7 +139,7 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
         node=node or os.uname().nodename,
         rank=0,
         seconds=profile.runtime.median_s,
-        cpu_s=profile.value("cpu_time_s") or 0.0,
+        cpu_s=profile.value(CPU_TIME) or 0.0,
         peak_memory_bytes=profile.peak_memory_bytes or 0.0,
         exit_status=profile.exit_status,
     )

@@ -33,7 +33,15 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Profile:
         runs_on=RunsOn(ranks=4),
         runtime=Runtime(median_s=10.0, spread_s=0.0, repeats_s=(10.0,)),
         peak_memory_bytes=100.0,
-        counters={"cpu_time_s": Measurement(value=9.0, quality=Quality.MEASURED, source="proc")},
+        counters={
+            name: Measurement(value=value, quality=Quality.MEASURED, source=source)
+            for name, value, source in (
+                ("cpu_time_s", 9.0, "proc"),
+                ("cycles", 27.0, "perf"),
+                ("instructions", 54.0, "perf"),
+                ("threads", 1.0, "proc"),
+            )
+        },
         provenance=Provenance(created="now", berth_version="1"),
     )
 
@@ -58,6 +66,8 @@ def test_time_is_of_the_slowest_rank_and_memory_of_the_fullest_node(own: Profile
     assert (found.ranks.count, found.ranks.slowest_s, found.ranks.mean_s) == (4, 12.0, 10.5)
     assert (found.ranks.busiest_cpu_s, found.ranks.mean_cpu_s) == (11.0, 9.0)
     assert found.ranks.node_memory_bytes == 400
+    assert (found.value("cpu_time_s"), found.value("cycles")) == (36.0, 108.0)
+    assert (found.value("threads"), found.value("instructions_per_cycle")) == (1.0, 2.0)
     assert found.peak_memory_bytes == 800
     assert (found.runs_on.nodes, found.runs_on.ranks) == (2, 4)
     assert Profile.model_validate_json(to_json(found)) == found
