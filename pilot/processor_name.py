@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 
 _NAMES = ("model name", "uarch", "cpu", "cpu model")
 """Keys whose value names the processor: x86 and LoongArch, RISC-V, POWER and SPARC, MIPS."""
+_WITH_AMX = ("143", "173", "174", "207")
+"""Models of Intel's family 6 that have AMX: a hypervisor that shows AMX and another model hides
+which it is."""
 _MODEL_NUMBER = re.compile(r"\d{3}(?!xx)")
 
 
@@ -14,8 +17,8 @@ def processor_name(cpu_info: Iterable[str]) -> str:
     """Return the processor's name; empty: the lines tell none.
 
     Arm: the name of each kind of core (``Neoverse-V2``). An x86 name without a model number, as
-    hypervisors print it, gets the family and model (``AMD EPYC (family 25 model 1)``). s390x: the
-    type of the machine.
+    hypervisors print it, gets the family and model (``AMD EPYC (family 25 model 1)``), or AMX where
+    that model has none. s390x: the type of the machine.
     """
     lines = (line.partition(":") for line in cpu_info)
     pairs = [(key.strip().lower(), value.strip()) for key, _, value in lines]
@@ -24,7 +27,10 @@ def processor_name(cpu_info: Iterable[str]) -> str:
     first = dict(reversed(pairs))
     name = " ".join(next((first[key] for key in _NAMES if first.get(key)), "").split())
     if "cpu family" in first and not _MODEL_NUMBER.search(name.partition("@")[0]):
-        return f"{name} (family {first['cpu family']} model {first.get('model', 'unknown')})"
+        model = first.get("model", "unknown")
+        if "amx_tile" in first.get("flags", "").split() and model not in _WITH_AMX:
+            return f"{name} (amx_tile)"
+        return f"{name} (family {first['cpu family']} model {model})"
     if machine := re.search(r"machine = (\w+)", " ".join(first.values())):
         return f"{first['vendor_id']} machine {machine[1]}"
     return re.sub(r"( \((raw|architected)\))?, altivec supported$", "", name)

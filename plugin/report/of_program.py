@@ -40,6 +40,7 @@ class ProgramRanking:
     size: float | None
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
+    reference_doubt: str | None
     reasons: Sequence[Bottleneck] = ()
     with_sources: bool = False
 
@@ -85,6 +86,7 @@ def _notes(ranking: ProgramRanking) -> list[str]:
             "--platform to see the time of an equivalent GPU build."
         )
     notes += doubts(predictions)
+    notes += [ranking.reference_doubt] if ranking.reference_doubt else []
     notes += [f"pilot: {text}" for text in filter(is_contention, ranking.profile.warnings)]
     peak = ranking.profile.peak_memory_bytes
     if ranking.size is None and peak is not None:

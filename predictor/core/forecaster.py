@@ -31,6 +31,7 @@ from berth.predictor.core.family import (
 from berth.predictor.core.forecast import Forecast, SourceShare, WorkUnit
 from berth.predictor.core.prediction import Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
+from berth.predictor.hardware.by_sheet import pilots_platform
 from berth.predictor.hardware.mig.slices import relatives
 from berth.predictor.hardware.same_hardware import same_hardware
 
@@ -178,7 +179,11 @@ class Forecaster:
         reference: str | None,
     ) -> Question:
         every = {**platforms, **(known or {})}
-        measured_on = getattr(workload.document, "platform", None)
+        document = workload.document
+        home = pilots_platform(document, every) if isinstance(document, Profile) else None
+        if home is not None:
+            every[home.name] = home
+        measured_on = getattr(document, "platform", None)
         if isinstance(measured_on, str):
             names: tuple[str, ...] = (measured_on,)
         else:

@@ -6,6 +6,7 @@ clock, as the shipped platforms' rates are, and the Signature says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from berth.pilot.errors import UsageError
@@ -18,7 +19,8 @@ from berth.pilot.platform import (
     Signature,
     SignatureSource,
 )
-from berth.pilot.profile import Target
+from berth.pilot.profile import Profile, Target
+from berth.predictor.core.program_memory import ran_on_gpu
 from berth.predictor.hardware.catalogue import device_of, find, nearest, platform_named
 from berth.predictor.hardware.device import SHEET, DataSheet
 from berth.predictor.hardware.mig.slices import derived
@@ -56,6 +58,8 @@ _SOCKET_MEMORY_BYTES = 256e9
 """Assumed main memory of a socket, which no data sheet of a CPU has."""
 _CPU_SUSTAINED = 0.75
 """Share of a CPU's peak bandwidth that STREAM reaches."""
+_MOST_CHANNELS_OF_A_SINGLE = 2
+"""Memory channels of CPUs for laptops and desktops, of which a machine has one."""
 _CORE_BYTES_PER_CYCLE = {"l1": 64, "l2": 32, "l3": 10}
 """Bytes per cycle of the highest clock that one core moves from and to a level of cache."""
 
@@ -90,6 +94,18 @@ def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
     ):
         return platform_named(name, known)
     return platform_of(device)
+
+
+def pilots_platform(profile: Profile, known: Mapping[str, Platform]) -> Platform | None:
+    """Return the platform that a profile was measured on: the known one of its name, else a node of
+    the CPU that the profile names, by its data sheet; None: it ran on a GPU, or nothing tells."""
+    cpu, runs_on = known_processor(profile.provenance.host_cpu), profile.runs_on
+    if profile.platform in known or cpu is None or ran_on_gpu(profile):
+        return known.get(profile.platform)
+    cores = runs_on.threads * runs_on.ranks / (runs_on.nodes or 1)
+    several = cpu.memory_channels > _MOST_CHANNELS_OF_A_SINGLE
+    node = platform_of_processor(cpu, sockets=math.ceil(cores / cpu.cores) if several else 1)
+    return node.model_copy(update={"name": profile.platform})
 
 
 def platform_of(
@@ -157,7 +173,7 @@ def platform_of_processor(
     core, clock = cores()[processor.core], processor.boost_hz
     count = sockets * processor.cores
     is_listed = find_processor(processor.model) is not None
-    sheet = "its data sheet" if is_listed else "that of a typical model with its core"
+    sheet = "its data sheet" if is_listed else "the data sheet of a typical model with its core"
     flops = clock * (processor.vector_bits or core.vector_bits) / 64 * 2 * core.fma_units
     bandwidth = sockets * _CPU_SUSTAINED * processor.bytes_per_s
     capacities = {

@@ -132,7 +132,8 @@ def core_speed_doubt(platform: Platform) -> str | None:
     named = platform.processor or platform.name
     unlisted = ""
     if find_processor(named) is None:
-        near = nearest_processors(named) if simplified_model(named, brands=False) else ()
+        only_core = tells_only_core(named) or not simplified_model(named, brands=False)
+        near = () if only_core else nearest_processors(named)
         unlisted = f"the catalogue has no processor {named!r}"
         unlisted += f" (did you mean {' or '.join(near)}?)" if near else ""
     if score is None:

@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from statistics import median_low
 
 from berth.pilot.errors import UsageError
+from berth.predictor.hardware.catalogue import nearest
 from berth.predictor.hardware.processor import (
     Microarchitecture,
     Processor,
@@ -92,14 +93,15 @@ def known_processor(name: str) -> Processor | None:
 
 
 def _typical(name: str) -> Processor | None:
-    core, line = core_named(name), _line_of(name)
+    core = core_named(name)
     if core is None:
         return None
+    line = _line_of(name) or _line_of(core.name)
     clock: float | None = None
     if line is not None and _core_of(line) is core:
         like, clock = processors()[line.like], line.clock_hz
     else:
-        like = _usual_model(core)
+        like = _usual_model(core, simplified_model(name))
     count = _COUNT.search(name)
     words = re.sub(r"[^A-Za-z0-9._+-]+", "-", re.sub(r"\(\w+\)|@.*", "", name)).strip("-+.")
     own = {
@@ -114,9 +116,11 @@ def _typical(name: str) -> Processor | None:
     return Processor.model_validate({**like.model_dump(), **own})
 
 
-def _usual_model(core: Microarchitecture) -> Processor:
-    """Return a model of a core that no name tells more of: the one of the median clock."""
+def _usual_model(core: Microarchitecture, brand: str) -> Processor:
+    """Return a model of a core that no name tells more of: the one of the median clock, of those
+    with this brand (``xeon``), if there are any."""
     models = [p for p in processors().values() if p.core == core.name]
+    models = [p for p in models if simplified_model(p.model).startswith(brand)] or models
     if not models:
         line = next(line for line in processor_table().lines if line.core == core.name)
         return processors()[line.like]
@@ -164,15 +168,12 @@ def core_named(name: str) -> Microarchitecture | None:
 
 def get_processor(name: str) -> Processor:
     """Return the processor of ``known_processor``. Raises UsageError that offers the three nearest
-    names."""
+    names, of accelerators too."""
     processor = known_processor(name)
     if processor is None:
-        near = nearest_processors(name)
-        raise UsageError(
-            f"no processor is called {name!r}",
-            hint=f"did you mean {' or '.join(near)}?" if near
-            else "`berth site platform list --processors` shows them",
-        )  # fmt: skip
+        near = " or ".join(nearest(name) or nearest_processors(name))
+        hint = f"did you mean {near}?" if near else "`berth site platform list` shows all"
+        raise UsageError(f"no CPU or accelerator is called {name!r}", hint=hint)
     return processor
 
 

@@ -55,6 +55,10 @@ def arm(*cores: tuple[str, str]) -> str:
          "zen-3"),
         ("cpu family : 25\nmodel : 17\nmodel name : AMD EPYC", "AMD EPYC (family 25 model 17)",
          "zen-4"),
+        ("cpu family : 6\nmodel : 207\nmodel name : Intel(R) Xeon(R) Processor\nflags : amx_tile",
+         "Intel(R) Xeon(R) Processor (family 6 model 207)", "raptor-cove"),
+        ("cpu family : 6\nmodel : 167\nmodel name : Intel(R) Xeon(R) Processor\nflags : amx_tile",
+         "Intel(R) Xeon(R) Processor (amx_tile)", "golden-cove"),  # Rocket Lake has no AMX
         ("cpu family : 6\nmodel : 85\nmodel name : Intel Xeon Processor (Skylake, IBRS)",
          "Intel Xeon Processor (Skylake, IBRS) (family 6 model 85)", "skylake-server"),
         ("cpu family : 6\nmodel : 42\nmodel name : Intel Xeon E312xx (Sandy Bridge)",

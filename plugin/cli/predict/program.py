@@ -27,11 +27,13 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
+from berth.predictor.families.program.doubts import by_its_sheet
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.problem_size import at_size, size_doubt
 from berth.predictor.families.program.work import missing_counters
+from berth.predictor.hardware.by_sheet import pilots_platform
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Bottleneck
@@ -64,6 +66,7 @@ def predict_program(asked: PredictRequest) -> None:
         asked.names,
         asked.size,
         size_doubt(measured, asked.size),
+        by_its_sheet(measured, asked.platforms),
         with_sources=asked.why,
     )
     if asked.why:
@@ -123,8 +126,8 @@ def _reasons(
     shown = dict.fromkeys(row.prediction.platform for row in ranking.shown)
     points = [Allocation(asked.platforms[name], units[name]) for name in shown]
     predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
-    reference = asked.platforms.get(profile.platform)
-    reasons = bottlenecks(predictor, one_node(profile), points, reference=reference)
+    home = pilots_platform(profile, asked.platforms)
+    reasons = bottlenecks(predictor, one_node(profile), points, reference=home)
     return sorted(reasons, key=lambda reason: order.index(reason.platform))
 
 

@@ -14,9 +14,8 @@ from berth.plugin.report.of_platform import devices_table, platforms_table, proc
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.by_sheet import like, place_named
 from berth.predictor.hardware.catalogue import devices as catalogue
-from berth.predictor.hardware.catalogue import find, nearest, platform_named
+from berth.predictor.hardware.catalogue import find, platform_named
 from berth.predictor.hardware.core_speed import core_speed_doubt
-from berth.predictor.hardware.processor import Processor
 from berth.predictor.hardware.processor import processors as every_processor
 from berth.predictor.hardware.processor_names import get_processor, known_processor
 
@@ -44,7 +43,7 @@ def list_platforms(name: str | None, devices: bool, processors: bool, json_: boo
         answer(devices_table([device]), [device.model_dump(mode="json")], json_=json_)
         return
     if name is not None or processors:
-        sheets = [_processor(name)] if name is not None else list(every_processor().values())
+        sheets = [get_processor(name)] if name is not None else list(every_processor().values())
         cpus = processors_table(sheets)
         answer(cpus, [sheet.model_dump(mode="json") for sheet in sheets], json_=json_)
         return
@@ -58,17 +57,6 @@ def list_platforms(name: str | None, devices: bool, processors: bool, json_: boo
         return
     table = platforms_table(list(known.load().values()))
     answer(table, table.data, json_=json_)
-
-
-def _processor(name: str) -> Processor:
-    try:
-        return get_processor(name)
-    except UsageError as error:
-        if not (near := nearest(name)):
-            raise
-        raise UsageError(
-            f"no CPU or accelerator is called {name!r}", hint=f"did you mean {' or '.join(near)}?"
-        ) from error
 
 
 @platform.command(epilog="Example: berth site platform show lassen-v100")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.amdahl import busy_cores, run_s
 from berth.predictor.families.program.work import LINE_BYTES, Work
+from berth.predictor.hardware.by_sheet import pilots_platform
 from berth.predictor.hardware.ceilings import Allocation
+from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor_names import may_be_same_processor
 
 LEAST_BUSY = 0.5
@@ -53,6 +57,17 @@ def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:
         or _elsewhere(profile, reference)
         or _waiting(profile, reference)
     )
+
+
+def by_its_sheet(profile: Profile, known: Mapping[str, Platform]) -> str | None:
+    """Return a sentence if the platform that a profile was measured on is described by nothing but
+    the data sheet of its CPU; None: it is known, or nothing tells."""
+    home = None if profile.platform in known else pilots_platform(profile, known)
+    if home is None:
+        return None
+    speed = core_speed_doubt(home) or "the speed of its cores was measured"
+    node = f"{profile.platform!r} has no platform file: taken as {home.description}"
+    return f"reference: {node}; {speed}"
 
 
 def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
