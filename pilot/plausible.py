@@ -65,10 +65,10 @@ REFUSED_S = 0.2
 """A program that refuses its work takes less processor time."""
 REFUSAL = re.compile(
     r"^(?:[\w./+-]+: )?(?:fatal |syntax )?(?:error|usage|(?:unknown|invalid|unrecogni[sz]ed) "
-    r"(?:option|argument)|cannot open|no such file)\b(?![ =:]*[-+.0-9]).*$",
+    r"(?:option|argument)|cannot open|no such file)\b(?![ =:]*[-+.0-9]|.*\bignor).*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line with an error or a program's usage; "error: 0.001" is a result."""
+"""A line with an error or a program's usage; "error: 0.001" is a result, an ignored one is none."""
 LEAST_S = 1e-6
 """Shorter times are not told from none."""
 BLOCKED_S = 0.1

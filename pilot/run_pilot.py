@@ -33,7 +33,8 @@ SLOWDOWN = 25.0
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
 ONE_BUSY = 1.1
-"""Largest processor time / wall time at which a run counts as a run on one thread."""
+"""Largest processor time / wall time, a thread, at which a run counts as one on that many threads.
+"""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 NAMED_FILES = 5
 
@@ -193,15 +194,20 @@ class _Pilot:
                 self._extra.warnings.append(
                     f"{threads} threads: the program {runs.first.describe()}"
                 )
-                continue
-            points.append(ScalingPoint(threads=threads, runtime_s=runs.runtime.median_s))
+            elif not _follows(runs.first, threads):
+                self._extra.warnings.append(
+                    f"{threads} threads: left out, it took more: it does not follow "
+                    f"{THREAD_VARIABLES[0]}; pilot it with its own option"
+                )
+            else:
+                points.append(ScalingPoint(threads=threads, runtime_s=runs.runtime.median_s))
         self._extra.scaling = tuple(points)
 
     def _one_thread(self, native: Native) -> None:
         """Time a short program of several threads on one thread, to learn how well they scale.
 
         Processor time does not show this where waiting threads spin. The result is kept only if
-        the program obeyed ``THREAD_VARIABLES`` and computed on one thread.
+        the program obeyed ``THREAD_VARIABLES``.
         """
         first, runtime = native.first, native.runtime
         if runtime is None or first.threads_busy < 2 or first.cpu_s > SHORT_S:
@@ -212,8 +218,7 @@ class _Pilot:
             return
         with clocked(self._say, "on one thread", first.cpu_s):
             runs = self._quietly(self._with_threads(1), repeats=1)
-        alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
-        if runs.runtime is not None and alone:
+        if runs.runtime is not None and _follows(runs.first, 1):
             # Slower than that it is only on a busy machine.
             most_s = first.threads_busy * runtime.median_s
             self._extra.one_thread_s = min(runs.runtime.median_s, most_s)
@@ -252,6 +257,11 @@ class _Pilot:
         self._extra.reports += emulation.reports
         self._extra.warnings += emulation.warnings
         self._extra.interrupted |= emulation.interrupted
+
+
+def _follows(run: ProcessResult, threads: int) -> bool:
+    """Return whether a run computed on no more than that many threads."""
+    return run.threads_busy <= threads and run.cpu_s <= ONE_BUSY * threads * run.wall_s
 
 
 def _no_view(native: Native) -> str | None:

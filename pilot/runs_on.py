@@ -6,6 +6,7 @@ code (for statically linked CUDA), the launcher's arguments, environment variabl
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -52,7 +53,8 @@ def detect(
 ) -> tuple[RunsOn, tuple[str, ...]]:
     """Return the hardware that a program needs, and warnings about uncertain detections.
 
-    ``cores_used``: how many cores its processes kept busy on average, rounded up.
+    ``cores_used``: how many cores its processes kept busy on average, rounded up; ranks that it
+    launches share them.
     """
     program = Path(command[0])
     files = dict.fromkeys((program, *(Path(name) for name in outcome.executables)))
@@ -71,7 +73,11 @@ def detect(
         architecture=facts[0].machine if facts else platform.machine(),
         instruction_sets=needed((*sets, *overrides.needs)),
         threads=overrides.threads
-        or max(1, cores_used, outcome.threads_busy or outcome.threads_peak),
+        or max(
+            1,
+            math.ceil(cores_used / ranks_of(command, {})),
+            outcome.threads_busy or outcome.threads_peak,
+        ),
         ranks=overrides.ranks or ranks_of(command, env),
         gpus=gpus_used,
         container=container_of(command),

@@ -300,6 +300,14 @@ def test_ranks_come_from_the_launcher_or_the_environment(
     assert ranks_of(command.split(), env) == ranks
 
 
+@pytest.mark.parametrize(("command", "threads"), [("./app", 4), ("mpirun -n 2 ./app", 2)])
+def test_launched_ranks_share_the_cores_that_were_busy(
+    outcome: ProcessResult, command: str, threads: int
+) -> None:
+    runs_on, _ = detect(command.split(), {}, outcome, cores_used=4, overrides=Overrides())
+    assert runs_on.threads == threads
+
+
 @pytest.mark.parametrize(
     ("command", "image"),
     [

@@ -99,3 +99,12 @@ def test_otherwise_there_is_none_and_no_word_of_it(
     assert found.complete
     assert found.one_thread_s is None
     assert not any("thread" in text for text in found.warnings)
+
+
+def test_a_number_of_threads_that_the_program_does_not_take_is_not_in_the_sweep(
+    piloted: Callable[..., Profile],
+) -> None:
+    assert [point.threads for point in piloted(threads_sweep=(1, 2)).scaling] == [1, 2]
+    fixed = piloted(takes_one=False, threads_sweep=(1, 2))
+    assert [point.threads for point in fixed.scaling] == [2]
+    assert any("1 threads: left out" in text for text in fixed.warnings)

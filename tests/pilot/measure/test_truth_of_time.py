@@ -365,6 +365,7 @@ def test_a_second_run_that_finds_its_work_done_is_recognised(
         ("app: unrecognized option '--cells'\n", 0.01, True),
         ("error: 0.00013\nError = 1e-5\n", 0.01, False),
         ("iterations 7, error below tolerance\n", 0.01, False),
+        ("42\nerror: ignoring const execution_exception& while preparing to exit\n", 0.1, False),
         ("warning\nerror: one of 9000 lines was skipped\n", 9.0, False),
     ],
 )
