@@ -6,15 +6,14 @@ import pytest
 from toy_profiles import PLATFORM, profile
 
 from berth.pilot.platform import Platform
-from berth.pilot.profile import read_profiles
 from berth.plugin.first_site.stub import cpu_stub
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
-from lab.kernels.suite_counts import PROFILES, UNLABELLED
 
 ALL = platforms.shipped()
 HERE = ALL[PLATFORM]
@@ -73,9 +72,7 @@ def test_the_platform_of_the_same_name_is_taken_first() -> None:
 
 def test_every_profile_is_as_fast_on_the_reference_under_another_name() -> None:
     predictor = Predictor.load()
-    profiles = [*read_profiles(PROFILES), *read_profiles(UNLABELLED)]
-    assert len(profiles) == 196
-    for own in profiles:
+    for own in suite_profiles().values():
         there = predictor.predict(own, renamed(HERE), reference=HERE, cores=1)
         assert there.speedup.mid == pytest.approx(1.0, rel=0.01)
         assert there.basis is Basis.MEASURED

@@ -17,10 +17,8 @@ from berth.pilot.native import runtime_of
 from berth.pilot.profile import Profile
 
 COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
-"""File with the profiles of the suite, one repetition per kernel and problem size.
-
-``python -m lab.kernels.suite_counts`` writes the file.
-"""
+"""File with the profiles of the suite, one repetition per kernel and problem size;
+`lab/kernels/data/README.md` says how they were measured."""
 
 
 @cache
