@@ -7,7 +7,7 @@ The 90 % interval of a kernel is that of the errors of the other kernels, each l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
@@ -26,30 +26,10 @@ from lab.ground.report import Report, results_section
 from lab.kernels.examples import Example, columns, read_examples
 from lab.kernels.program_bundle import train as train_bundle
 from lab.kernels.residual_model import ROUNDS, HeldOut, Settings, held_out
-from lab.relative.figures import row_taus
 
 SHIPPED, ROOFLINE, FACTOR = "both", "roofline alone", "own time x factor"
 TASKS = 3
 """Quartz core to V100 and, from our own machine, each labelled platform."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Choosing among our machine, one Quartz core and one V100, by the shipped method."""
-
-    kendall_tau: float
-    regret: float
-    worst_regret: float
-    right: float
-    """Share of rows where the predicted best is the best."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Results of all methods on all tasks, and the ranking of platforms by the shipped method."""
-
-    results: tuple[Result, ...]
-    ranking: Ranking
 
 
 def by_kernel(kernels: Sequence[str]) -> list[list[int]]:
@@ -64,11 +44,11 @@ def evaluate_methods(
     seed: int,
     rounds: int = ROUNDS,
     advance: Callable[[], None] = lambda: None,
-) -> Evaluation:
+) -> list[Result]:
     """Run every method on every task. ``advance`` is called after each held-out kernel."""
     home = platforms[examples[0].profile.platform]
     quartz, v100 = platforms["quartz"], platforms["lassen-v100"]
-    results, own = [], []
+    results: list[Result] = []
     for title, target, reference in (
         ("quartz core -> V100", v100, quartz),
         (f"{home.name} -> quartz core", quartz, home),
@@ -78,9 +58,7 @@ def evaluate_methods(
         settings, parts = Settings.of(target, rounds), by_kernel(data.kernels)
         out = held_out(data, parts, settings, seed, advance)
         results += _results(title, data, out, parts)
-        if reference is home:
-            own.append((data, out))
-    return Evaluation(tuple(results), _ranking(own))
+    return results
 
 
 def _results(
@@ -106,20 +84,6 @@ def _results(
     ]
 
 
-def _ranking(held: Sequence[tuple[LabelRows, HeldOut]]) -> Ranking:
-    """Return the vector over our own machine (known) and the held-out predictions of the others."""
-    own = held[0][0].log_reference
-    real = np.column_stack([own, *(data.log_time for data, _ in held)])
-    guess = np.column_stack([own, *(out.log_time for _, out in held)])
-    taken = real[np.arange(len(real)), guess.argmin(axis=1)] - real.min(axis=1)
-    return Ranking(
-        kendall_tau=float(row_taus(real, guess).mean()),
-        regret=float(np.exp(taken.mean())),
-        worst_regret=float(np.exp(taken.max())),
-        right=float((taken == 0).mean()),
-    )
-
-
 _SHOWN = ("median_error", "mean_error", "r2_log", "kendall_tau", "coverage", "interval_factor")
 _ON_CARD = ("r2_log", "median_error", "mean_error", "kendall_tau", "coverage")
 
@@ -143,23 +107,20 @@ def evaluate(options: Options) -> Report:
     return report_of(found, len(examples), kernels, options.seed)
 
 
-def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
-    """Return a table for each task, and the ranking."""
+def report_of(found: Sequence[Result], rows: int, kernels: int, seed: int) -> Report:
+    """Return a table for each task."""
     split = f"leave-one-kernel-out: each of {kernels} kernels with all its sizes is held out"
     source = f"{RAJAPERF.title}; {RAJAPERF.source}; {RAJAPERF.licence}"
     sections = tuple(
-        results_section(task, [one for one in found.results if one.split == task], _SHOWN)
-        for task in dict.fromkeys(one.split for one in found.results)
+        results_section(task, [one for one in found if one.split == task], _SHOWN)
+        for task in dict.fromkeys(one.split for one in found)
     )
-    ranking = found.ranking
     shipped = {
         f"{result.split}: {key}": float(getattr(result.figures, key))
-        for result in found.results
+        for result in found
         if result.family == SHIPPED
         for key in _ON_CARD
     }
-    shipped["ranking of three: kendall_tau"] = ranking.kendall_tau
-    shipped["ranking of three: regret"] = ranking.regret
     return Report(
         "How good the predictions of programs are",
         (
@@ -173,12 +134,7 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
         sections,
         {
             "split": split, "labels": LABELS, "source": source, "rows": rows, "kernels": kernels,
-            "seed": seed, **asdict(found),
+            "seed": seed, "results": [asdict(one) for one in found],
         },
         shipped,
-        (
-            f"Choosing among our machine, one Quartz core and one V100: Kendall tau "
-            f"{ranking.kendall_tau:.3f}, regret {ranking.regret:.3f} (worst "
-            f"{ranking.worst_regret:.2f}), best one chosen {ranking.right:.1%}.",
-        ),
     )  # fmt: skip

@@ -15,16 +15,14 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.bundle import (
-    RANGE,
     Calibration,
     Labelled,
     Manifest,
     ProgramTraining,
     load,
-    write_range,
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
-from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.families.program.range_check import RANGE, RangeCheck
 from berth.predictor.learning.programs.columns import LabelRows
 from lab.datasets.rajaperf import LABELS
 from lab.ground.report import library_line, markdown_table, model_card
@@ -102,7 +100,7 @@ def train(
         ),
     )
     files = {str(part.entry.model): part.onnx for part in parts}
-    files[RANGE] = write_range(check).encode()
+    files[RANGE] = check.text().encode()
     files[CARD] = card(manifest, max(part.disagreement for part in parts)).encode()
     return write_bundle(folder, manifest, files, load)
 

@@ -5,10 +5,6 @@ bundle holds times of one GPU, a V100, so both cards are left out of all that wa
 launch costs on a card is part of its Signature; here it is the least time of a launch in the card's
 other kernels, as the times of a kernel must not tell how long the kernel itself takes.
 
-The intervals have the width with which 90 % of kernels are inside on the V100 (each kernel left
-out) and on the other card together: the reported card has no part in it. ``NEW_GPU_WIDTH`` is the
-same of all three.
-
 A last table is of the same times at sizes four times beyond those that they are fitted to
 (``core.sizes``), beside a straight line in log-log whose interval is its misfit and the same
 uncertainty of its slope.
@@ -21,19 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, read_profiles
-from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import LEVEL
 from berth.predictor.core.power_law import fit_line
 from berth.predictor.core.sizes import SLOPE_UNCERTAINTY, SizeGrowth
-from berth.predictor.families.program.bundle import Manifest
-from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.ceilings import Allocation
@@ -43,10 +35,7 @@ from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
-from lab.ground.splits import folds
-from lab.kernels.examples import PROFILES, columns, read_examples
-from lab.kernels.program_bundle import FOLDS
-from lab.kernels.residual_model import Settings, held_out
+from lab.kernels.examples import PROFILES
 
 GPU_PROFILES = PROFILES.with_name("gpu_profiles.jsonl")
 """Pilots of the kernels at the sizes that were timed on the GPUs, on ``PILOT_PLATFORM``."""
@@ -64,7 +53,7 @@ class Case:
     log_predicted: dict[str, float]
     """By method, natural log of seconds; NaN where the method has no answer."""
     log_width: float
-    """Half width of Berth's 90 % interval, calibrated without the card."""
+    """Half width of Berth's 90 % interval."""
     abstained: bool
 
 
@@ -73,13 +62,6 @@ def evaluate(_options: Options) -> Report:
     profiles = {profile.name: profile for profile in read_profiles(GPU_PROFILES)}
     predictor = Predictor.load()
     cases = cases_of(predictor, profiles, known.shipped())
-    scores = {name: _scores(cases, name) for name in SYSTEMS.values()}
-    scores[V100] = v100_scores(predictor.bundle.manifest)
-    factors = {
-        left_out: width_factor([of for name, of in scores.items() if name != left_out])
-        for left_out in ("", *SYSTEMS.values())
-    }
-    cases = [replace(c, log_width=c.log_width * factors[c.timing.platform]) for c in cases]
     sections = [
         _table(name, [case for case in cases if case.timing.platform == name])
         for name in SYSTEMS.values()
@@ -92,8 +74,8 @@ def evaluate(_options: Options) -> Report:
             "the time; coverage of the nominal 90 % interval, each kernel weighing the same; "
             "`interval x` is its upper end over the predicted time (median).",
         ),
-        (*sections, _factors(factors), *beyond_sizes(timings())),
-        {"factors": factors, "cases": [asdict(case) for case in cases]},
+        (*sections, *beyond_sizes(timings())),
+        {"cases": [asdict(case) for case in cases]},
         after=(order_of(cases),),
     )
 
@@ -127,46 +109,10 @@ def cases_of(
             "V100 x bandwidths": _on_v100(timing.kernel, timing.bytes_per_rep)
             + math.log(v100 / own),
         }
-        width = answer.runtime_s.log_width / NEW_GPU_WIDTH
-        cases.append(Case(timing, log_predicted, width, answer.abstained is not None))
+        cases.append(
+            Case(timing, log_predicted, answer.runtime_s.log_width, answer.abstained is not None)
+        )
     return cases
-
-
-Scores = tuple[Floats, tuple[str, ...]]
-"""Log errors of a card's rows over the half widths of their intervals, and the rows' kernels."""
-
-
-def _scores(cases: Sequence[Case], platform: str) -> Scores:
-    own = [case for case in cases if case.timing.platform == platform]
-    off = [abs(c.log_predicted[OURS] - math.log(c.timing.seconds)) / c.log_width for c in own]
-    return np.array(off), tuple(case.timing.kernel for case in own)
-
-
-def v100_scores(manifest: Manifest) -> Scores:
-    """Return the scores of the bundle's kernels on the V100, each kernel left out of the fit."""
-    platforms, seed = known.shipped(), manifest.training.seed
-    data = columns(read_examples(), platforms[V100], platforms[manifest.reference])
-    parts = folds(data.kernels, FOLDS, seed)
-    out = held_out(data, parts, Settings.of(platforms[V100]), seed)
-    off = np.abs(data.log_time - out.log_roofline) / out.difficulty
-    return off / manifest.priors["gpu"].score_quantile, data.kernels
-
-
-def width_factor(cards: Sequence[Scores]) -> float:
-    """Return the score that ``LEVEL`` of the rows stay below; each card weighs the same, and each
-    kernel of a card."""
-    weights = np.concatenate([kernel_weights(kernels) for _, kernels in cards]) / len(cards)
-    scores = np.concatenate([off for off, _ in cards])
-    order = np.argsort(scores)
-    reached = np.cumsum(weights[order])
-    return float(scores[order][int(np.searchsorted(reached, LEVEL - 1e-9))])
-
-
-def _factors(factors: Mapping[str, float]) -> Section:
-    rows_ = [(name or "none: shipped", f"{factor:.2f}") for name, factor in factors.items()]
-    return Section(
-        "Width of intervals over that of the V100's kernels", ("left out", "factor"), rows_
-    )
 
 
 MUCH_LARGER = (3.5, 4.6)

@@ -16,8 +16,7 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
-from berth.predictor.families.program.bundle import RANGE, write_range
-from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.families.program.range_check import RANGE, RangeCheck
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
     ONNX,
@@ -105,7 +104,7 @@ def train(
         widths = log_widths(rows, log_held_out)
         names = [log_name(name) for name in rows.counters]
         check = RangeCheck.fit(names, rows.log_counters(), rows.applications)
-        files[RANGE] = write_range(check).encode()
+        files[RANGE] = check.text().encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,

@@ -130,7 +130,6 @@ def learnt(
                 known,
                 out,
                 command=command,
-                reference=None if kind is home else reference,
             )
             bundle = out
     return manifest

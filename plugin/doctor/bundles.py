@@ -16,20 +16,12 @@ from berth.plugin.site.site import Site
 from berth.plugin.store import ForecastRecord
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
-    BundleManifest,
     id_of_bundle,
     schema_of_bundle,
 )
 from berth.predictor.core.forecast import FORECAST_SCHEMA
-from berth.predictor.families.program.bundle import (
-    DEFAULT_BUNDLE,
-    Manifest,
-    conflicting_labels,
-    verify,
-)
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
-
-_ONE_NAME = "measure both again, or keep one of the two platform files"
 
 
 def check_bundles(site: Site) -> Findings:
@@ -41,7 +33,7 @@ def check_bundles(site: Site) -> Findings:
     for folder in site.bundles:
         advice = "correct [predictor] bundles in the site file"
         try:
-            manifest_there: BundleManifest = reader_of(folder).verify(folder)
+            manifest_there = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
             again = (
@@ -56,9 +48,6 @@ def check_bundles(site: Site) -> Findings:
             continue
         seen[schema] = folder
         yield ok("bundle", f"{folder}: {manifest_there.id}, in place of shipped {schema}")
-        if isinstance(manifest_there, Manifest):
-            for sentence in conflicting_labels(manifest_there.labelled):
-                yield warn("bundle", f"{folder}: {sentence}", _ONE_NAME)
 
 
 def check_candidates(site: Site) -> Findings:

@@ -136,7 +136,8 @@ def test_a_program_unlike_any_trained_on_is_abstained_from(predictor: Predictor)
     odd = profile(counters={"branches": 1e10, "branch_misses": 1e9, "instructions": 1.1e10})
     found = predictor.predict(odd, ALL["lassen-v100"], reference=HERE)
     assert found.abstained is not None
-    assert "branch" in found.abstained
+    assert "_ratio is" in found.abstained
+    assert "the bundle was trained on" in found.abstained
     # Its own time and the speeds of the cores tell it on a CPU, like whatever program.
     assert predictor.predict(odd, ALL["quartz"], reference=HERE).abstained is None
 
@@ -169,7 +170,6 @@ def test_counts_of_a_part_stand_for_the_whole(predictor: Predictor) -> None:
     a = predictor.predict(whole, ALL["quartz"], reference=HERE)
     b = predictor.predict(part, ALL["quartz"], reference=HERE)
     assert b.runtime_s.mid == pytest.approx(a.runtime_s.mid, rel=0.5)
-    assert b.runtime_s.high / b.runtime_s.mid > a.runtime_s.high / a.runtime_s.mid
 
 
 def test_an_unknown_reference_leaves_the_roofline_alone(predictor: Predictor) -> None:
@@ -344,7 +344,7 @@ def test_time_alone_does_not_hide_a_run_that_failed(predictor: Predictor) -> Non
     assert found.abstained == "the pilot run did not complete"
 
 
-def test_single_precision_is_left_to_the_roofline_with_a_wider_interval() -> None:
+def test_single_precision_is_left_to_the_roofline() -> None:
     shipped = Predictor.load()
     double = profile()
     flops = double.counters["fp64_ops"]
@@ -352,27 +352,7 @@ def test_single_precision_is_left_to_the_roofline_with_a_wider_interval() -> Non
     single = double.model_copy(
         update={"counters": {**double.counters, "fp32_ops": flops, "fp64_ops": none}}
     )
-    as_double, as_single = (
-        shipped.predict(own, ALL["quartz"], reference=HERE) for own in (double, single)
-    )
-    assert as_single.abstained is None
-    usual, wider = (p.runtime_s.high / p.runtime_s.low for p in (as_double, as_single))
-    assert wider > usual
-
-
-def test_the_interval_grows_with_the_distance_before_berth_abstains() -> None:
-    check = Predictor.load().bundle.range_check
-    widths, known = [], check.centre.copy()
-    for odd in range(12):
-        values = known.copy()
-        values[:odd] = check.high[:odd] + 20 * check.scale[:odd]
-        if check.unlike(values) is not None:
-            break
-        widths.append(check.widening(values))
-    assert widths == sorted(widths)
-    assert widths[0] == 1.0
-    assert 1.5 < widths[-1] < 3.0
-    assert odd < 12
+    assert shipped.predict(single, ALL["h100-80gb"], reference=HERE).abstained is None
 
 
 @pytest.mark.parametrize(

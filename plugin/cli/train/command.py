@@ -13,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.cli.train.training_input import command_line, require_training
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, conflicting_labels
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware import platforms as known
 
@@ -100,8 +100,6 @@ def adapt_bundle(
         out,
         command=command_line(),
     )
-    for sentence in conflicting_labels(manifest.labelled):
-        click.echo(f"warning: {sentence}", err=True)
     entry = next(e for e in manifest.labelled if e.platform == name)
     text = f"{manifest.id}: {name} by {entry.rows} workloads, written to {out}"
     return text, {"bundle": manifest.id, "rows": entry.rows, "platform": name}

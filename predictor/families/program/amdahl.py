@@ -65,14 +65,10 @@ class ThreadScaling:
         if took is not None and declared in points:
             # The main run is the median of several; a sweep's one run may have been disturbed.
             points[declared] = min(points[declared], took)
-        if len(points) < 2:
-            if took is not None and profile.one_thread_s is not None:
-                ratio = took / profile.one_thread_s
-                share = _serial_by_ratio(ratio, declared, reference, most_speedup)
-            else:
-                share = _seen_serial(profile, declared, reference)
-            return cls(share, float(declared), measured=False)
-        return cls(_amdahl(points, most_speedup), math.inf, measured=True)
+        if len(points) >= 2:
+            return cls(_amdahl(points, most_speedup), math.inf, measured=True)
+        share = _unfitted(profile, declared, took, reference, most_speedup)
+        return cls(share, float(declared), measured=False)
 
     def usable(self, cores: Floats) -> Floats:
         """Return ``cores``, limited to the number of cores that the program can use."""
@@ -95,27 +91,32 @@ class ThreadScaling:
         return np.asarray(self.serial_share * (one_core_s - parallel_s))
 
 
-def _serial_by_ratio(
-    ratio: float,
+def _unfitted(
+    profile: Profile,
     declared: int,
+    took: float | None,
     reference: Platform | None,
     most_speedup: Callable[[int], float],
 ) -> float:
-    """Return the serial share from two run times: on ``declared`` threads and on one thread.
+    """Return the serial share from the run on ``declared`` threads, which ``took`` so many seconds,
+    and its time on one thread, or else how many cores it kept busy; 0 where neither is known.
 
-    ``ratio`` is the measured time on ``declared`` threads over that on one thread. Under a quota of
-    processor time, one thread may also use the time that idle threads leave.
+    Under a quota of processor time, one thread may also use the time that idle threads leave.
+    Threads that busy-wait count as busy.
     """
     cores = declared if reference is None else min(declared, reference.cores)
     if cores < 2:
         return 0.0
-    together = cores * _processor_share(reference)
-    without_serial_share = 1 / most_speedup(cores)
-    if without_serial_share >= 1:
+    if took is not None and profile.one_thread_s is not None:
+        together = cores * _processor_share(reference)
+        ideal = 1 / most_speedup(cores)
+        measured = took / profile.one_thread_s * together / min(1.0, together) / cores
+    elif busy := busy_cores(profile, reference):
+        ideal, measured = 1 / cores, 1 / min(max(busy, 1.0), float(cores))
+    else:
         return 0.0
-    measured = ratio * together / min(1.0, together) / cores
-    serial_share = (measured - without_serial_share) / (1 - without_serial_share)
-    return min(max(serial_share, 0.0), MOST_SERIAL)
+    share = (measured - ideal) / (1 - ideal) if ideal < 1 else 0.0
+    return min(max(share, 0.0), MOST_SERIAL)
 
 
 def cores_used(profile: Profile) -> int:
@@ -160,35 +161,16 @@ def _processor_share(reference: Platform | None) -> float:
     return 1.0 if reference is None else reference.signature.processor_share or 1.0
 
 
-def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
-    """Return the serial share that explains how many of the ``declared`` cores were busy on
-    average.
-
-    0 where processor time was not measured. Threads that busy-wait count as busy.
-    """
-    busy_on_average = busy_cores(profile, reference)
-    cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or not busy_on_average:
-        return 0.0
-    busy = min(max(busy_on_average, 1.0), float(cores))
-    return (1 / busy - 1 / cores) / (1 - 1 / cores)
-
-
 def _amdahl(points: dict[int, float], most_speedup: Callable[[int], float]) -> float:
     """Return Amdahl's serial share, fitted to run times in seconds by number of threads.
 
     The parallel share speeds up by ``most_speedup`` of the number of threads.
 
-    Least squares in log time over a grid of shares; t(1) is eliminated in closed form.
+    Least squares of relative errors.
     """
-    threads = np.array(sorted(points), dtype=np.float64)
-    times = np.array([points[int(n)] for n in threads])
-    speedups = np.array([most_speedup(int(n)) for n in threads])
-    best, best_error = 0.0, math.inf
-    for share in np.linspace(0.0, 1.0, 201):
-        shape = share + (1 - share) / speedups
-        logs = np.log(times) - np.log(shape)
-        error = float(((logs - logs.mean()) ** 2).sum())
-        if error < best_error - 1e-12:
-            best, best_error = float(share), error
-    return best
+    threads = sorted(points)
+    shapes = np.array([[1.0, 1.0 / most_speedup(n)] for n in threads])
+    times = np.array([points[n] for n in threads])
+    solved, *_ = np.linalg.lstsq(shapes / times[:, None], np.ones(len(threads)), rcond=None)
+    serial, parallel = np.maximum(solved, 0.0)
+    return float(serial / (serial + parallel))

@@ -144,7 +144,7 @@ def moved_between_cpus(reading: ProgramReading, layout: RateTable, index: int) -
         cache_width = _cache_width(reading, layout, index)
     else:
         ours, logs = layout.reference_core, reading.log_roofs
-        own = math.log(reading.run.runtime_s) + float(logs[ours] - logs[layout.reference])
+        own = math.log(reading.runtime_s) + float(logs[ours] - logs[layout.reference])
         log_time = own + ratio.log_ratio
         if target.units > 1:
             rows = (ours, layout.one_core[target.platform.name], index)
@@ -176,7 +176,7 @@ def _without_counters(reading: ProgramReading, layout: RateTable, index: int, co
     by_memory = math.log(float(table.dram_bytes[layout.reference] / table.dram_bytes[index]))
     used = [(each.units - 1) / max(1, each.platform.cores - 1) for each in (home, target)]
     weight = WHOLE_NODE_MEMORY * max(used) if min(used) > 0 else 0.0
-    return math.log(reading.run.runtime_s) + (1 - weight) * by_core + weight * by_memory
+    return math.log(reading.runtime_s) + (1 - weight) * by_core + weight * by_memory
 
 
 def _cache_width(reading: ProgramReading, layout: RateTable, index: int) -> float:

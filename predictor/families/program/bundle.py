@@ -7,19 +7,16 @@ id. All files are verified before a model is loaded.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from berth.pilot.documents import Document
-from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive
 from berth.predictor.core.arrays import Floats
@@ -33,15 +30,12 @@ from berth.predictor.core.bundle import (
     regressed,
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
-from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.hardware.same_hardware import same_hardware
+from berth.predictor.families.program.range_check import RANGE, RangeCheck
 
 if TYPE_CHECKING:
     import onnxruntime
 
 BUNDLE_SCHEMA = "berth.bundle/1"
-RANGE = "range.json"
-"""File name of the range data (``range_check``) of the training programs."""
 DEFAULT_BUNDLE = SHIPPED_BUNDLES / "default"
 """Folder of the shipped bundle."""
 
@@ -227,74 +221,5 @@ def load(folder: Path = DEFAULT_BUNDLE) -> ProgramBundle:
     manifest = verify(folder)
     models = {e.platform: open_model(folder / e.model) for e in manifest.labelled if e.model}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
-    return ProgramBundle(folder, manifest, models, dead_zones, read_range(folder / RANGE))
-
-
-def conflicting_labels(labelled: Iterable[Labelled]) -> list[str]:
-    """Return a sentence for each two labelled platforms of one hardware whose labels say different
-    things.
-
-    A platform of that hardware is predicted by the labels of its own name, or else of the first.
-    """
-    return [
-        f"{first.platform} and {second.platform} are the same hardware (signature, processor, "
-        f"cores) but have different labels ({first.rows} and {second.rows} measured times): "
-        f"each is predicted by its own, other names of it by those of {first.platform}"
-        for first, second in combinations(labelled, 2)
-        if (first.cores, first.gpus) == (second.cores, second.gpus)
-        and same_hardware(first.hardware, second.hardware)
-        and (first.prior, first.own_time, first.score_quantile)
-        != (second.prior, second.own_time, second.score_quantile)
-    ]
-
-
-def write_range(check: RangeCheck) -> str:
-    """Return the training ranges of the features as JSON text, for the bundle's ``range.json``."""
-    data = {
-        "names": check.names,
-        "centre": check.centre.tolist(),
-        "scale": check.scale.tolist(),
-        "rows": [[None if math.isnan(v) else round(v, 5) for v in row] for row in check.rows],
-        "low": [_finite(v) for v in check.low],
-        "high": [_finite(v) for v in check.high],
-        "threshold": check.threshold,
-    }
-    return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"
-
-
-def read_range(path: Path, features: tuple[str, ...] = WORK_FEATURES) -> RangeCheck:
-    """Return the training ranges of ``features``, read from a bundle's JSON file.
-
-    ``write_range`` gives the format. Raises DocumentError for a missing or invalid file.
-    """
-    try:
-        data: dict[str, Any] = json.loads(path.read_text())
-        check = RangeCheck(
-            names=tuple(data["names"]),
-            centre=_array(data["centre"]),
-            scale=_array(data["scale"]),
-            rows=_array(data["rows"]),
-            low=_array(data["low"], -math.inf),
-            high=_array(data["high"], math.inf),
-            threshold=float(data["threshold"]),
-        )
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DocumentError(path, f"is not range data: {error!r}") from None
-    if check.names != features or check.rows.shape[1:] != check.centre.shape:
-        raise DocumentError(path, "is of other features than this version of Berth computes")
-    return check
-
-
-def _array(values: Any, missing: float = math.nan) -> Floats:
-    """Return JSON values as an array, with ``missing`` in place of null."""
-    filled = [
-        [missing if v is None else v for v in row]
-        if isinstance(row, list)
-        else (missing if row is None else row)
-        for row in values
-    ]
-    return np.array(filled, dtype=np.float64)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    check = RangeCheck.read(folder / RANGE, WORK_FEATURES)
+    return ProgramBundle(folder, manifest, models, dead_zones, check)

@@ -36,21 +36,10 @@ CPU_AND_GPU_LOG_WIDTH = math.log(30.0)
 """The same from a CPU to a GPU and back."""
 NEW_PLATFORM_WIDENING = 1.5
 """Factor on the log interval for a CPU without measured times, because its bias is unknown."""
-NEW_GPU_WIDTH = 0.83
-"""Factor on the log interval for a GPU without measured times, over that of the V100's own kernels.
-
-With it 90 % of kernels are inside on the V100, the H100 and the MI300A together, each card weighing
-the same (`python -m lab unseen-gpus`).
-"""
 SCALED_WIDENING = 0.2
 """Relative widening of the log interval for each doubling between labelled and requested cores."""
 GUESSED_SCALING_WIDENING = 0.5
 """As ``SCALED_WIDENING``, for a program that was run with only one number of threads."""
-PARTIAL_WIDENING = 1.25
-"""Factor on the log interval if the counters cover only a part of the run."""
-OTHER_REFERENCE_WIDENING = 1.25
-"""Factor on the log interval if the profile and the training profiles are from different platforms.
-"""
 UNKNOWN_DIFFICULTY = 1.0
 """Difficulty (factor on the log interval) where no labelled platform gives a value.
 
@@ -109,7 +98,6 @@ class _Program:
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
-        self._unusual = bundle.range_check.widening(reading.work_features)
 
     def estimates(self) -> list[LogEstimate]:
         points = self._layout.table.points[: self._layout.count]
@@ -162,7 +150,7 @@ class _Program:
         ratio = float(table.dram_bytes[home] / table.dram_bytes[index])
         both = point.gpus and table.points[home].gpus
         width = BETWEEN_GPUS_LOG_WIDTH if both else CPU_AND_GPU_LOG_WIDTH
-        return LogEstimate(math.log(self._reading.run.runtime_s * ratio), width, Basis.PRIOR)
+        return LogEstimate(math.log(self._reading.runtime_s * ratio), width, Basis.PRIOR)
 
     def _at_home(self, index: int, point: Allocation) -> LogEstimate:
         """Return the estimate on the platform that the profile was measured on.
@@ -180,8 +168,8 @@ class _Program:
             return LogEstimate(measured[point.units], width, Basis.MEASURED)
         nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
         apart = abs(math.log2(point.units / nearest))
-        roof, own_roof = reading.log_roofs[index], reading.log_roofs[reading.run.index]
-        log_time = math.log(reading.run.runtime_s) + float(roof) - float(own_roof)
+        roof, own_roof = reading.log_roofs[index], reading.log_roofs[self._layout.reference]
+        log_time = math.log(reading.runtime_s) + float(roof) - float(own_roof)
         least, most = self._log_bounds(measured[nearest], nearest, point.units)
         log_time = min(max(log_time, least), most)
         farthest = max(log_time - least, most - log_time)
@@ -198,38 +186,22 @@ class _Program:
         return log_time, log_time + math.log(max(1.0, busy / units))
 
     def _labelled_there(self, index: int, point: Allocation, entry: Labelled) -> LogEstimate:
-        manifest, name, prior = self._bundle.manifest, entry.platform, entry.prior
+        name, prior = entry.platform, entry.prior
         assert prior is not None  # noqa: S101 - callers look
         apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
-        widening = self._widening(entry.reference or manifest.reference)
         return LogEstimate(
             _calibrated(prior, self._reading, index, self._residuals[name]),
-            entry.score_quantile
-            * self._difficulties[name]
-            * widening
-            * (1 + self._doubling * apart),
+            entry.score_quantile * self._difficulties[name] * (1 + self._doubling * apart),
             _basis(entry, apart),
         )
 
     def _by_roofline(self, index: int, point: Allocation) -> LogEstimate:
-        manifest, kind = self._bundle.manifest, "gpu" if point.gpus else "cpu"
-        prior = manifest.priors[kind]
-        apart = 0.0 if point.gpus else math.log2(point.units)
-        widening = self._widening(manifest.reference)
-        spread = prior.score_quantile * self._difficulties.get(kind, UNKNOWN_DIFFICULTY) * widening
-        spread *= 1 + self._doubling * apart
-        spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
-        log_time = _calibrated(prior, self._reading, index, 0.0)
-        return LogEstimate(log_time, spread, Basis.PRIOR)
-
-    def _widening(self, reference: str) -> float:
-        """Return the factor on the log interval for how far the program is from the training
-        programs, for a part of a run, and for a profile from elsewhere than the training profiles
-        (``reference``)."""
-        partial = 1.0 if self._reading.work.complete else PARTIAL_WIDENING
-        is_elsewhere = self._reading.profile.platform != reference
-        elsewhere = OTHER_REFERENCE_WIDENING if is_elsewhere else 1.0
-        return self._unusual * partial * elsewhere
+        kind = "gpu" if point.gpus else "cpu"
+        prior = self._bundle.manifest.priors[kind]
+        spread = prior.score_quantile * self._difficulties.get(kind, UNKNOWN_DIFFICULTY)
+        if not point.gpus:
+            spread *= NEW_PLATFORM_WIDENING * (1 + self._doubling * math.log2(point.units))
+        return LogEstimate(_calibrated(prior, self._reading, index, 0.0), spread, Basis.PRIOR)
 
 
 def _with_noise(estimated: LogEstimate, profile: Profile) -> LogEstimate:
@@ -268,7 +240,7 @@ def _residuals(
         return {}
     r = reading
     rows = {
-        name: feature_row(r.work, r.scaling, r.run, r.roofs, index)
+        name: feature_row(r.work, r.scaling, r.runtime_s, r.roofs, (layout.reference, index))
         for name, index in layout.labelled.items()
     }
     return {name: float(bundle.residual(name, row[None, :])[0]) for name, row in rows.items()}

@@ -11,22 +11,8 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.estimate import estimate
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.roofline import LIMITS
 from berth.predictor.hardware.ceilings import Allocation
-
-LIMITS = {
-    "flops": (Bound.COMPUTE, "floating-point operations"),
-    "instructions": (Bound.COMPUTE, "issuing instructions"),
-    "l1": (Bound.COMPUTE, "first-level cache traffic"),
-    "l2": (Bound.MEMORY, "second-level cache traffic"),
-    "l3": (Bound.MEMORY, "last-level cache traffic"),
-    "dram": (Bound.MEMORY, "main-memory traffic"),
-    "branches": (Bound.LATENCY, "mispredicted branches"),
-    "atomics": (Bound.LATENCY, "contended atomic updates"),
-    "scattered": (Bound.LATENCY, "atomic updates of many addresses"),
-    "launches": (Bound.LAUNCH, "starting parallel regions or kernels"),
-    "serial": (Bound.SERIAL, "its serial part"),
-}
-"""Bound and printed name of each component of the roofline time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +52,9 @@ def bottlenecks(
     estimates = estimate(reading, layout, predictor.bundle)
     found = []
     for index, (point, there) in enumerate(zip(points, estimates, strict=True)):
-        roofs = reading.roofs
-        seconds = {name: float(getattr(roofs, name)[index]) for name in LIMITS}
-        limit = max(seconds, key=seconds.__getitem__)
+        limit, share = reading.roofs.limit(index)
         # A GPU has no L3 cache: traffic beyond its L2 cache goes to its memory.
         bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
-        found.append(
-            Bottleneck(
-                platform=point.platform.name,
-                speedup=reading.run.runtime_s / math.exp(there.log_time),
-                bound=bound,
-                limit=words,
-                limit_share=seconds[limit] / float(roofs.total[index]),
-            )
-        )
+        speedup = reading.runtime_s / math.exp(there.log_time)
+        found.append(Bottleneck(point.platform.name, speedup, bound, words, share))
     return found

@@ -9,7 +9,6 @@ order given here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,15 +38,6 @@ FEATURES = WORK_FEATURES + PLATFORM_FEATURES
 _FLOOR = 1e-9
 """Least ratio that is distinguished from 0: smaller ratios get this value before the log is
 taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The measured run on the reference platform, to which predictions are relative."""
-
-    runtime_s: float
-    index: int
-    """Row of the run's platform in the table of peak rates."""
 
 
 def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
@@ -83,17 +73,17 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 
 
 def platform_features(
-    work: Work, reference: Reference, times: RooflineTimes, target: int
+    work: Work, runtime_s: float, times: RooflineTimes, home: int, target: int
 ) -> list[float]:
-    """Return the features from roofline times on the reference and on row ``target`` of the table.
+    """Return the features from the measured time and roofline times on the reference (row ``home``
+    of the table) and on row ``target``.
 
     The order is that of ``PLATFORM_FEATURES``.
     """
-    home, total = reference.index, float(times.total[target])
-    roof = float(times.total[home])
-    region = math.nan if not work.regions else math.log(reference.runtime_s / work.regions)
+    roof, total = float(times.total[home]), float(times.total[target])
+    region = math.nan if not work.regions else math.log(runtime_s / work.regions)
     return [
-        math.log(reference.runtime_s / roof),
+        math.log(runtime_s / roof),
         region,
         max(float(times.dram[home]), float(times.l3[home])) / roof,
         max(float(times.flops[home]), float(times.instructions[home])) / roof,
@@ -108,14 +98,18 @@ def platform_features(
 
 
 def feature_row(
-    work: Work, scaling: ThreadScaling, reference: Reference, times: RooflineTimes, target: int
+    work: Work,
+    scaling: ThreadScaling,
+    runtime_s: float,
+    times: RooflineTimes,
+    rows: tuple[int, int],
 ) -> Floats:
-    """Return all inputs of the correction model for the platform in row ``target`` of the table.
+    """Return all inputs of the correction model, in the order of ``FEATURES``.
 
-    The order is that of ``FEATURES``.
+    ``rows``: those of the reference and of the target in the table of peak rates.
     """
-    values = work_features(work, scaling) + platform_features(work, reference, times, target)
-    return np.array(values, dtype=np.float64)
+    own = work_features(work, scaling)
+    return np.array([*own, *platform_features(work, runtime_s, times, *rows)])
 
 
 def _log(value: float) -> float:

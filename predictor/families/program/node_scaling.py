@@ -11,9 +11,9 @@ The time on ``n`` nodes is ``t(n) = serial + parallel / n + latency(n) + bytes(n
 A few runs cannot tell all terms apart. Each set of at most three terms is fitted by least squares;
 sets with a negative term are discarded. All sets that fit the runs within their noise are used.
 
-On another platform, computation scales with the speedup of one node, and communication with latency
-and bandwidth of the interconnects. The interval covers all fitting sets of terms and widens with
-the distance from the measured numbers of nodes.
+On another platform, computation scales with the speedup of one node, and communication with the
+ratio of the interconnects, between that of latencies and that of bandwidths. The interval covers
+all fitting sets of terms and widens with the distance from the measured numbers of nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.pilot.platform import Interconnect, Platform
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
@@ -69,61 +69,31 @@ def scaling_of(
     return NodeScaling(counts, weak, profile.platform, ratios)
 
 
-@dataclass(frozen=True, slots=True)
-class _CommunicationRatio:
-    """Communication time on the target platform over that on the profile's own platform.
-
-    Each part (latency, bytes) has a lowest, a most likely and a highest ratio.
-    """
-
-    latency: tuple[float, float, float]
-    bytes: tuple[float, float, float]
-
-    @property
-    def cases(self) -> Iterable[tuple[float, float]]:
-        yield self.latency[1], self.bytes[1]
-        for latency in (self.latency[0], self.latency[2]):
-            for moved in (self.bytes[0], self.bytes[2]):
-                yield latency, moved
+Ratios = tuple[float, ...]
+"""Communication time on the target over that on the profile's own platform: the most likely ratio,
+then others that are possible."""
+SAME: Ratios = (1.0,)
 
 
-_SAME = (1.0, 1.0, 1.0)
-_UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
-
-
-def _networks(home: Platform | None, target: Platform) -> _CommunicationRatio:
+def _networks(home: Platform | None, target: Platform) -> Ratios:
+    """Return the ratios by latency and by bandwidth, between which communication lies."""
     if home is not None and home.name == target.name:
-        return _CommunicationRatio(_SAME, _SAME)
-    ours = home.interconnect if home is not None else None
-    theirs = target.interconnect
-    return _CommunicationRatio(
-        _factor(_latency(theirs), _latency(ours)), _factor(_bandwidth(ours), _bandwidth(theirs))
-    )
-
-
-def _latency(network: Interconnect | None) -> float | None:
-    """Return the latency of an interconnect in seconds; None: unknown."""
-    return None if network is None else network.latency_s
-
-
-def _bandwidth(network: Interconnect | None) -> float | None:
-    """Return the bandwidth of an interconnect in bytes per second; None: unknown."""
-    return None if network is None else network.bytes_per_s
-
-
-def _factor(more: float | None, less: float | None) -> tuple[float, float, float]:
-    """Return ``more / less`` as (lowest, most likely, highest) value; a wide range if either is
-    unknown."""
-    if more is None or less is None:
-        return _UNKNOWN
-    return (more / less, more / less, more / less)
+        return SAME
+    ours, theirs = None if home is None else home.interconnect, target.interconnect
+    known = []
+    if ours is not None and theirs is not None:
+        parts = (theirs.latency_s, ours.latency_s), (ours.bytes_per_s, theirs.bytes_per_s)
+        known = [more / less for more, less in parts if more and less]
+    if len(known) < 2:
+        return (1.0, 1.0 / UNKNOWN_NETWORK, UNKNOWN_NETWORK)
+    return (math.sqrt(math.prod(known)), *known)
 
 
 def _table(
     runs: Sequence[NodeRun],
     possible: Sequence[NodeTerms],
     speedup: float,
-    network: _CommunicationRatio,
+    network: Ratios,
 ) -> tuple[NodeRatio, ...]:
     """Return time and memory relative to the smallest run, for each number of nodes near the
     measured.
@@ -148,15 +118,15 @@ def _time(
     possible: Sequence[NodeTerms],
     nodes: int,
     speedup: float,
-    network: _CommunicationRatio,
+    network: Ratios,
 ) -> Interval:
     base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
-    def ratio(terms: NodeTerms, latency: float, moved: float) -> float:
+    def ratio(terms: NodeTerms, slower: float) -> float:
         def seconds(n: int) -> float:
             # Times are multiplied by the speedup, so that computation needs no factor.
-            network_s = latency * terms.latency(n) + moved * terms.moved(n)
-            return terms.computed(n) + speedup * network_s
+            computed_s = terms.computed(n)
+            return computed_s + speedup * slower * (terms.total(n) - computed_s)
 
         scaled = seconds(nodes) / seconds(base.nodes)
         if own_run is None:
@@ -169,9 +139,8 @@ def _time(
             / terms.total(nodes)
         )
 
-    usual = next(iter(network.cases))
-    mid = math.exp(statistics.median(math.log(ratio(terms, *usual)) for terms in possible))
-    every = [ratio(terms, *case) for terms in possible for case in network.cases]
+    mid = math.exp(statistics.median(math.log(ratio(terms, network[0])) for terms in possible))
+    every = [ratio(terms, slower) for terms in possible for slower in network]
     spread = max(run.deviation for run in runs)
     if own_run is not None:
         width = NORMAL_90 * math.hypot(base.deviation, own_run.deviation)
@@ -225,14 +194,6 @@ class NodeTerms:
     def computed(self, nodes: float) -> float:
         """Return the seconds of computation on ``nodes`` nodes."""
         return self._of(_COMPUTED, nodes)
-
-    def latency(self, nodes: float) -> float:
-        """Return the seconds of messages that wait for network latency, on ``nodes`` nodes."""
-        return self._of(("latency", "rounds"), nodes)
-
-    def moved(self, nodes: float) -> float:
-        """Return the seconds of moving bytes at network bandwidth, on ``nodes`` nodes."""
-        return self._of(("reduced", "surface"), nodes)
 
     def total(self, nodes: float) -> float:
         """Return the seconds of all terms together on ``nodes`` nodes."""

@@ -26,7 +26,7 @@ from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import ProgramBundle
 from berth.predictor.families.program.doubts import crowded, doubt_anywhere, private_arrays
 from berth.predictor.families.program.estimate import LogEstimate, estimate
-from berth.predictor.families.program.problem_size import own_size, size_growth
+from berth.predictor.families.program.problem_size import size_growth
 from berth.predictor.families.program.reading import ProgramReading, RateTable, read
 from berth.predictor.hardware.ceilings import Allocation, Ceilings, core_grid
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
@@ -104,7 +104,7 @@ class Predictor:
     ) -> list[Prediction]:
         """Return one prediction per point (platform and number of cores or GPUs), in order of the
         points."""
-        layout, growth = self.layout(profile, points, reference), own_size(profile)
+        layout, growth = self.layout(profile, points, reference), size_growth(profile)
         reading = self.read(profile, layout)
         estimates = estimate(reading, layout, self._bundle)
         launches = reading.roofs.launches if reading.counted else layout.table.fork_s
@@ -252,7 +252,7 @@ def _prediction(
     ran_on: Platform | None,
     doubt: str | None,
 ) -> Prediction:
-    platform, reference_s = point.platform, reading.run.runtime_s
+    platform, reference_s = point.platform, reading.runtime_s
     runtime = around(math.exp(estimated.log_time), estimated.log_width)
     abstained = None if estimated.basis is Basis.MEASURED else doubt
     if abstained is None and estimated.log_width > math.log(WIDEST_USEFUL_FACTOR):

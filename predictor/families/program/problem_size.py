@@ -34,7 +34,7 @@ def size_growth(profile: Profile) -> SizeGrowth:
         size=profile.workload.size,
         peak_memory_bytes=profile.peak_memory_bytes,
         bounds=_bounds(profile),
-        gpu_peak_bytes=_gpu_peak(profile),
+        gpu_peak_bytes=profile.value("gpu_memory_bytes") or None,
     )
 
 
@@ -44,30 +44,6 @@ def size_doubt(profile: Profile, size: float | None) -> str | None:
     Always None for profiles of runs on several nodes, which have size checks of their own.
     """
     return None if profile.node_scaling else size_growth(profile).doubt(size)
-
-
-def own_size(profile: Profile) -> SizeGrowth:
-    """Return how memory grows with the problem size, without fitting power laws.
-
-    This is sufficient for the profile's own problem size, and much faster than ``size_growth``.
-    """
-    points = _size_points(profile)
-    if profile.peak_memory_bytes is None and points:
-        return size_growth(profile)
-    sizes = tuple(point[0] for point in points)
-    bound = bool(profile.peak_memory_is_bound)
-    return SizeGrowth(
-        profile.workload.size,
-        profile.peak_memory_bytes,
-        sizes,
-        peak_is_bound=bound,
-        gpu_peak_bytes=_gpu_peak(profile),
-    )
-
-
-def _gpu_peak(profile: Profile) -> float | None:
-    """Return the peak memory of all GPUs together in bytes; None: not measured or reported as 0."""
-    return profile.value("gpu_memory_bytes") or None
 
 
 def _bounds(profile: Profile) -> set[float | None]:

@@ -5,23 +5,27 @@ the standardised features. Each difference is clipped, so that one unusual count
 twenty ordinary ones. The distance is divided by a threshold that most training kernels stay below
 when each is compared with all others.
 
-Beyond the threshold, larger errors are expected and intervals grow (``widening``): of the reference
-suite on Quartz, the fifth of the kernels with the largest distances has 1.8 times the error of the
-other kernels. Features that no training kernel showed, such as single precision, do not count in
-the distance: the roofline accounts for them.
+Features that no training kernel showed, such as single precision, do not count in the distance: the
+roofline accounts for them.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from berth.pilot.errors import DocumentError
 from berth.predictor.core.arrays import Floats
 
+RANGE = "range.json"
+"""File name of the training kernels' features in a bundle."""
 _CLIP = 8.0
 """Largest difference in one feature that counts, in standard deviations."""
 NEAR = 0.3
@@ -30,150 +34,110 @@ kernels left out, the calibrated roofline has half the error of own time times t
 cores below it (17 and 28 %), and more beyond (43 and 30 %)."""
 FURTHEST = 1.5
 """Distance (multiple of the threshold) beyond which no error can be stated and Berth abstains."""
-GROWTH = 0.8
-"""Relative growth of the log interval per unit of distance, applied where the distance exceeds
-1."""
-UNLEARNT = 1.25
-"""Factor on the log interval for features without training data, which only the roofline covers."""
 _LEAST_SCALE = 1e-3
 """Least standard deviation of a feature, so that constant features do not cause a division by
 zero."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RangeCheck:
     """The features of the training kernels, and the largest distance at which a program resembles
     them."""
 
     names: tuple[str, ...]
-    """Names of the features, in the order of all arrays."""
-    centre: Floats
-    scale: Floats
+    """Names of the features, in the order of the columns."""
     rows: Floats
-    """Standardised training rows (rows x features); NaN where a counter was not measured."""
-    low: Floats
-    high: Floats
-    """Smallest and largest training value of each feature."""
-    threshold: float
+    """[rows, features] of the training kernels; NaN where a counter was not measured."""
+    threshold: float = 1.0
     """Distance of a typical outlier among the training kernels, in standard deviations."""
 
     @classmethod
     def fit(
         cls, names: Sequence[str], rows: Floats, groups: Sequence[str], share: float = 0.98
     ) -> RangeCheck:
-        """Return the range check fitted to the training kernels' features (rows x features).
+        """Return the range check fitted to the training kernels' features.
 
         ``groups`` names the kernel of each row. The threshold is the distance that a fraction
         ``share`` of the kernels stay below when each is compared with the rows of all other
         kernels.
         """
-        with np.errstate(all="ignore"):
-            centre = np.nan_to_num(_nan_mean(rows))
-            scale = np.maximum(np.nan_to_num(_nan_mean((rows - centre) ** 2)) ** 0.5, _LEAST_SCALE)
-        standard = (rows - centre) / scale
-        check = cls(
-            tuple(names),
-            centre,
-            scale,
-            standard,
-            np.nan_to_num(np.fmin.reduce(rows), nan=-math.inf),
-            np.nan_to_num(np.fmax.reduce(rows), nan=math.inf),
-            math.inf,
-        )
-        kinds = np.array(groups)
+        check, kinds = cls(tuple(names), rows), np.array(groups)
         worst = [
-            max(_nearest(row, standard[kinds != group]) for row in standard[kinds == group])
+            max(check._apart(row)[kinds != group].min() for row in rows[kinds == group])
             for group in sorted(set(groups))
             if (kinds != group).any()
         ]
         threshold = float(np.quantile(worst, share)) if worst else math.inf
-        return cls(
-            check.names, centre, scale, standard, check.low, check.high, max(threshold, 1e-6)
-        )
+        return replace(check, threshold=max(threshold, 1e-6))
+
+    @classmethod
+    def read(cls, path: Path, names: tuple[str, ...]) -> RangeCheck:
+        """Return the range check of the features ``names``, read from a bundle's file.
+
+        Raises DocumentError for a missing or invalid file.
+        """
+        try:
+            data: dict[str, Any] = json.loads(path.read_text())
+            rows = np.array(data["rows"], dtype=np.float64)  # null becomes NaN
+            check = cls(tuple(data["names"]), rows, float(data["threshold"]))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise DocumentError(path, f"is not range data: {error!r}") from None
+        if check.names != names or rows.shape[1:] != (len(names),):
+            raise DocumentError(path, "is of other features than this version of Berth computes")
+        return check
+
+    def text(self) -> str:
+        """Return the content of a bundle's file, for ``read``."""
+        rows = [[None if math.isnan(v) else float(f"{v:.6g}") for v in row] for row in self.rows]
+        data = {"names": self.names, "rows": rows, "threshold": self.threshold}
+        return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"
 
     def distance(self, values: Floats) -> float:
         """Return a program's distance to the nearest training kernel, over the threshold (> 1: out
         of range)."""
-        return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
-
-    @property
-    def _learnt(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(self.high > self.low)
-
-    def widening(self, values: Floats) -> float:
-        """Return the factor by which a program with these features needs a wider log interval (1:
-        usual).
-
-        Beyond a distance of ``FURTHEST`` the factor grows no more, because no error can be stated
-        there.
-        """
-        others = ~self._learnt & ~np.isnan(values)
-        strange = bool((np.abs(values - self.centre)[others] > _LEAST_SCALE).any())
-        apart = min(self._learnt_distance(values), FURTHEST)
-        return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
+        return float(self._apart(values).min()) / self.threshold
 
     def is_near(self, values: Floats) -> bool:
         """Return whether a program with these features is like the training kernels."""
-        return self._learnt_distance(values) < NEAR
+        return self.distance(values) < NEAR
 
-    def unlike(self, values: Floats) -> str | None:
-        """Return a sentence naming the most unusual feature of a program unlike all training
-        kernels, or None.
+    def unlike(self, values: Floats, furthest: float = FURTHEST) -> str | None:
+        """Return a sentence naming the feature that sets a program apart from the training kernel
+        nearest to it; None within a distance of ``furthest``."""
+        if self.distance(values) <= furthest:
+            return None
+        nearest = self._standard_rows[int(self._apart(values).argmin())]
+        worst = int(np.nan_to_num(np.abs(self._standard(values) - nearest)).argmax())
+        known = self.rows[:, worst][~np.isnan(self.rows[:, worst])]
+        trained = f"{known.min():.3g} to {known.max():.3g}" if len(known) else "programs without it"
+        return f"{self.names[worst]} is {values[worst]:.3g}: the bundle was trained on {trained}"
 
-        None within a distance of ``FURTHEST``, where an error can be stated.
+    @cached_property
+    def _scaling(self) -> tuple[Floats, Floats]:
+        """The mean of each feature and its standard deviation; infinity for a feature that was the
+        same in all training kernels, which does not count."""
+        known = ~np.isnan(self.rows)
+        count = np.maximum(known.sum(axis=0), 1)
+        centre = np.where(known, self.rows, 0.0).sum(axis=0) / count
+        scale = (np.where(known, self.rows - centre, 0.0) ** 2).sum(axis=0) / count
+        constant = np.fmax.reduce(self.rows) <= np.fmin.reduce(self.rows)
+        return centre, np.where(constant, math.inf, np.maximum(scale**0.5, _LEAST_SCALE))
+
+    @cached_property
+    def _standard_rows(self) -> Floats:
+        return self._standard(self.rows)
+
+    def _standard(self, values: Floats) -> Floats:
+        centre, scale = self._scaling
+        return np.asarray(np.where(np.isinf(scale), 0.0, (values - centre) / scale))
+
+    def _apart(self, values: Floats) -> Floats:
+        """Return the root mean square difference from each training row, each difference clipped
+        at ``_CLIP`` standard deviations.
+
+        A feature that only one of both lacks counts as a difference of one standard deviation.
         """
-        if self._learnt_distance(values) <= FURTHEST:
-            return None
-        return self.explain(np.where(self._learnt, values, self.centre))
-
-    def _learnt_distance(self, values: Floats) -> float:
-        return self.distance(np.where(self._learnt, values, self.centre))
-
-    def explain(self, values: Floats) -> str | None:
-        """Return a sentence that names the most unusual feature of a program; None: it is within
-        range."""
-        if self.distance(values) <= 1.0:
-            return None
-        below = np.nan_to_num((self.low - values) / self.scale, nan=-1.0)
-        above = np.nan_to_num((values - self.high) / self.scale, nan=-1.0)
-        beyond = np.maximum(below, above)
-        worst = int(beyond.argmax())
-        name, value = self.names[worst], float(values[worst])
-        if beyond[worst] > 0:
-            return (
-                f"{name} is {value:.3g}, outside the {self.low[worst]:.3g} to "
-                f"{self.high[worst]:.3g} that the bundle was trained on"
-            )
-        # Each feature is in range, but no training kernel has a similar combination.
-        standard = (values - self.centre) / self.scale
-        nearest = self.rows[int(np.argmin(_distances(standard, self.rows)))]
-        worst = int(np.nan_to_num(np.abs(standard - nearest)).argmax())
-        return (
-            f"no training kernel has such a combination of counters; "
-            f"{self.names[worst]} = {float(values[worst]):.3g} is the furthest from the nearest one"
-        )
-
-
-def _nan_mean(rows: Floats) -> Floats:
-    """Return the mean of each column over its known values; 0 for a column without any."""
-    known = ~np.isnan(rows)
-    return np.asarray(np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-
-
-def _distances(row: Floats, rows: Floats) -> Floats:
-    # A feature missing in only one of the rows counts as a difference of one standard deviation.
-    """Return the root mean square difference between a feature row and each training row.
-
-    Each difference is clipped at ``_CLIP`` standard deviations.
-    """
-    both = np.isnan(rows) & np.isnan(row)
-    apart = np.where(both, 0.0, np.nan_to_num(rows - row, nan=1.0))
-    return np.asarray(np.mean(np.clip(apart, -_CLIP, _CLIP) ** 2, axis=1) ** 0.5)
-
-
-def _nearest(row: Floats, rows: Floats) -> float:
-    """Return the distance from a program's standardised features to the nearest training row.
-
-    The unit is standard deviations (root mean square over the features).
-    """
-    return float(_distances(row, rows).min())
+        row = self._standard(values)
+        both = np.isnan(self._standard_rows) & np.isnan(row)
+        apart = np.where(both, 0.0, np.nan_to_num(self._standard_rows - row, nan=1.0))
+        return np.asarray(np.mean(np.clip(apart, -_CLIP, _CLIP) ** 2, axis=1) ** 0.5)

@@ -11,7 +11,7 @@ import numpy as np
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.features import Reference, work_features
+from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.roofline import RooflineTimes, thread_scaling, times
 from berth.predictor.families.program.work import (
     TYPICAL_PROGRAM,
@@ -62,7 +62,8 @@ class ProgramReading:
     profile: Profile
     work: Work
     scaling: ThreadScaling
-    run: Reference
+    runtime_s: float
+    """Measured run time in seconds, to which predictions are relative."""
     roofs: RooflineTimes
     log_roofs: Floats
     log_efficiency: float
@@ -91,7 +92,6 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
     counted = not missing_counters(profile)
     work = work_of(profile) if counted else TYPICAL_PROGRAM
     scaling = thread_scaling(profile, work, home)
-    run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:
         wanted = math.exp(math.log(runtime_s) - typical)
@@ -101,7 +101,7 @@ def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) 
     efficiency = math.log(runtime_s) - float(logs[layout.reference])
     mispredicts = mispredicts_per_instruction(profile)
     return ProgramReading(
-        profile, work, scaling, run, roofs, logs, efficiency, counted, mispredicts
+        profile, work, scaling, runtime_s, roofs, logs, efficiency, counted, mispredicts
     )
 
 

@@ -33,8 +33,21 @@ from berth.predictor.families.program.work import (
 )
 from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
-# The L1 cache belongs to the core, so a program limited by it counts as compute-bound.
-_BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
+LIMITS = {
+    "flops": (Bound.COMPUTE, "floating-point operations"),
+    "instructions": (Bound.COMPUTE, "issuing instructions"),
+    # The L1 cache belongs to the core, so a program limited by it counts as compute-bound.
+    "l1": (Bound.COMPUTE, "first-level cache traffic"),
+    "l2": (Bound.MEMORY, "second-level cache traffic"),
+    "l3": (Bound.MEMORY, "last-level cache traffic"),
+    "dram": (Bound.MEMORY, "main-memory traffic"),
+    "branches": (Bound.LATENCY, "mispredicted branches"),
+    "atomics": (Bound.LATENCY, "contended atomic updates"),
+    "scattered": (Bound.LATENCY, "atomic updates of many addresses"),
+    "launches": (Bound.LAUNCH, "starting parallel regions or kernels"),
+    "serial": (Bound.SERIAL, "its serial part"),
+}
+"""Bound and printed name of each component of the roofline time."""
 _TINY_S = 1e-12
 PERFECT_SCALING = ThreadScaling(0.0, math.inf, measured=True)
 """Thread scaling of a program without a serial share."""
@@ -44,8 +57,6 @@ FITS = 3.0
 Up to this limit, misses in caches between the emulated L2 and last level are computed from the
 footprint, because an interpolation between both counts would be misleading.
 """
-LEAST_TRAFFIC = 0.02
-"""Share of the last-level misses that remains where the whole footprint fits into the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +86,16 @@ class RooflineTimes:
     CPUs."""
     total: Floats
 
+    def limit(self, index: int) -> tuple[str, float]:
+        """Return the component (of ``LIMITS``) that takes most of the roofline time on the platform
+        at ``index``, and its share of it."""
+        seconds = {name: float(getattr(self, name)[index]) for name in LIMITS}
+        name = max(seconds, key=seconds.__getitem__)
+        return name, seconds[name] / float(self.total[index])
+
     def bound(self, index: int) -> Bound:
         """Return the resource that takes most of the roofline time on the platform at ``index``."""
-        overlapping = [
-            float(a[index])
-            for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
-        ]
-        largest = max(range(len(overlapping)), key=overlapping.__getitem__)
-        candidates = [
-            (overlapping[largest], _BOUNDS[largest]),
-            (float(self.branches[index]), Bound.LATENCY),
-            (float(self.atomics[index]), Bound.LATENCY),
-            (float(self.scattered[index]), Bound.LATENCY),
-            (float(self.launches[index]), Bound.LAUNCH),
-            (float(self.serial[index]), Bound.SERIAL),
-        ]
-        return max(candidates, key=lambda pair: pair[0])[1]
+        return LIMITS[self.limit(index)[0]][0]
 
 
 def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> RooflineTimes:
@@ -182,7 +187,7 @@ def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
     inside = np.interp(np.log(capacity), known, misses)
     # Share of misses that remain: all up to a capacity of half the footprint, then fewer until
     # the footprint fits.
-    homeless = np.clip(2.0 - 2.0 * capacity / footprint, LEAST_TRAFFIC, 1.0)
+    homeless = np.clip(2.0 - 2.0 * capacity / footprint, 0.0, 1.0)
     if footprint <= FITS * EMULATED_LLC_BYTES:
         streaming = misses[2] + (misses[1] - misses[2]) * homeless
         inside = np.where(capacity > EMULATED_L2_BYTES, streaming, inside)

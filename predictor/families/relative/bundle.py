@@ -31,8 +31,7 @@ from berth.predictor.core.bundle import (
     open_model,
     read_manifest,
 )
-from berth.predictor.families.program.bundle import RANGE, read_range
-from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.families.program.range_check import RANGE, RangeCheck
 from berth.predictor.families.relative.rows import Rows
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def load(folder: Path) -> RelativeModel:
     if manifest.log_widths is None:
         return RelativeModel(manifest, model)
     names = tuple(log_name(name) for name in manifest.counters)
-    return RelativeModel(manifest, model, read_range(folder / RANGE, names))
+    return RelativeModel(manifest, model, RangeCheck.read(folder / RANGE, names))
 
 
 def log_name(counter: str) -> str:

@@ -92,7 +92,7 @@ def missing_counters(
 
 def _outside(model: RelativeModel, row: Rows) -> str | None:
     check = model.range_check
-    return None if check is None else check.explain(row.log_counters()[0])
+    return None if check is None else check.unlike(row.log_counters()[0], 1.0)
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:

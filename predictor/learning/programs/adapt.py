@@ -1,7 +1,7 @@
 """``berth train --adapt``: add a platform to a program bundle from runs of few workloads on it.
 
-On a CPU the labels (measured run times) correct the programs' own time on another CPU. From or to a
-GPU, and for loops, they shrink the calibrated roofline of the platform's kind towards them.
+On a CPU the labels (measured run times) of programs correct their own time on another CPU. From or
+to a GPU, and for loops, labels shrink the calibrated roofline of the platform's kind towards them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ def adapt(
     folder: Path,
     *,
     command: str,
-    reference: str | None = None,
 ) -> Manifest:
     """Write to ``folder`` the bundle ``source``, with ``platform`` calibrated by runs of few
     workloads on it.
 
-    ``profiles`` holds runs of the same workloads on a reference and on ``platform``. ``reference``:
-    platform whose pilot runs are then predicted as accurately as those of the training reference.
+    ``profiles`` holds runs of the same workloads on a reference and on ``platform``.
 
     Raises UsageError for profiles without a counterpart, or where the bundle has no prior for the
     kind of platform; then nothing is written.
@@ -64,9 +62,9 @@ def adapt(
             f"profile {uncounted[0]!r} lacks counters, which a GPU's calibration needs",
             hint="pilot it again where these can be counted (hardware counters or valgrind)",
         )
-    if with_gpu or (not uncounted and are_benchmark(pairs, platform, platforms)):
+    if with_gpu or are_benchmark(pairs, platform, platforms):
         fitted = adapted(pair_columns(pairs, platform, platforms), manifest.priors[kind])
-    if not with_gpu:
+    else:
         point = Allocation(platform, units)
         own_time = own_time_of(Predictor.load(source), pairs, point, platforms)
     entry = Labelled(
@@ -79,7 +77,7 @@ def adapt(
         prior=fitted,
         score_quantile=(fitted or manifest.priors[kind]).score_quantile,
         hardware=platform,
-        reference=reference,
+        reference=pairs[0].reference.platform,
         own_time=own_time,
     )
     others = tuple(e for e in manifest.labelled if e.platform != platform.name)

@@ -18,7 +18,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.program.features import Reference, feature_row
+from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.roofline import thread_scaling, times
 from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware.ceilings import Allocation, Ceilings
@@ -86,7 +86,7 @@ def stacked(rows: Sequence[LabelRow]) -> LabelRows:
         work = work_of(row.profile)
         scaling = thread_scaling(row.profile, work, home)
         roof = times(work, row.ceilings, scaling)
-        features.append(feature_row(work, scaling, Reference(row.reference_s, 1), roof, 0))
+        features.append(feature_row(work, scaling, row.reference_s, roof, (1, 0)))
         parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
         efficiencies.append(math.log(row.reference_s / roof.total[1]))
     fixed, parallel, reductions = np.array(parts).T

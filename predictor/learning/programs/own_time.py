@@ -1,21 +1,20 @@
 """A CPU's correction of predictions from CPU to CPU, by programs that were timed there.
 
 The correction is one factor for all programs. It is shrunk towards 1 as far as the speeds of both
-cores are known without labels, so that the first label already helps and one odd program hardly
-counts. The reference kernels tell a whole program's factor no better than a benchmark does, except
-between nodes of one processor.
+cores are known without labels, and an odd program counts no more than an unusual one. The reference
+kernels are programs only between nodes of one processor.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import NORMAL_90, group_quantile
 from berth.predictor.families.program.between_cpus import (
     PROGRAM_DEVIATION,
     compared_by_kernels,
@@ -26,17 +25,14 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.reading import mispredicts_per_instruction
 from berth.predictor.families.program.suite import suite_profiles
 from berth.predictor.hardware.ceilings import Allocation
-from berth.predictor.hardware.core_speed import BENCHMARK_DEVIATION
 from berth.predictor.learning.programs.columns import ProfilePair
-from berth.predictor.learning.programs.prior import ENOUGH_KERNELS, kernel_weights
 
 SCORE_DEVIATION = 0.07
 """Standard deviation of a CPU's factor around 1 where both cores have published scores."""
-LABEL_SCALE = 0.25
-"""Scale of the Cauchy distribution of programs around a CPU's factor, in log time."""
-LEAST_DEVIATION = 0.02
-"""Least standard deviation of programs around the factor."""
-_FACTORS = np.arange(-3.0, 3.0001, 0.01)
+KNOWN_PROGRAMS = 4.0
+"""Programs that ``PROGRAM_DEVIATION`` counts as, beside those that were timed."""
+UNUSUAL = 2.0
+"""Standard deviations beyond which a program's log factor counts as that many."""
 
 
 def own_time_of(
@@ -57,11 +53,8 @@ def own_time_of(
         core_ratio(home, point.platform, mispredicts_per_instruction(pair.reference))
         for pair, home in zip(pairs, homes, strict=True)
     ]
-    deviation = max(ratio.deviation for ratio in ratios)
-    kernels = tuple(pair.kernel for pair in pairs)
-    if are_benchmark(pairs, point.platform, platforms):
-        return by_benchmark(errors, kernels, deviation)
-    return fit_own_time(errors, kernels, max(SCORE_DEVIATION, deviation))
+    deviation = max(SCORE_DEVIATION, *(ratio.deviation for ratio in ratios))
+    return fit_own_time(errors, tuple(pair.kernel for pair in pairs), deviation)
 
 
 def are_benchmark(
@@ -76,58 +69,21 @@ def are_benchmark(
     )
 
 
-def by_benchmark(errors: Floats, kernels: tuple[str, ...], deviation: float) -> OwnTime:
-    """Return the correction of whole programs by the reference kernels' log errors: none where the
-    speeds of both cores are published (``deviation`` 0)."""
-    fitted = fit_own_time(errors, kernels, UNSHRUNK)
-    off = math.hypot(BENCHMARK_DEVIATION, fitted.standard_error)
-    trust = deviation**2 / (deviation**2 + off**2)
-    return OwnTime(
-        log_factor=trust * fitted.log_factor,
-        standard_error=math.sqrt(trust) * off,
-        deviation=PROGRAM_DEVIATION,
-    )
-
-
-UNSHRUNK = 10.0
-"""Standard deviation of a factor of which nothing is known without labels."""
-
-
 def fit_own_time(errors: Floats, kernels: tuple[str, ...], deviation: float) -> OwnTime:
     """Return the correction by labels with these log errors, each kernel with the same weight.
 
     ``deviation``: how well the factor is known without labels, as a standard error of log time.
     """
-    count = len(set(kernels))
-    factor = _log_factor(errors, kernels, deviation)
-    spread = PROGRAM_DEVIATION
-    if count >= ENOUGH_KERNELS:
-        left_out = np.abs(left_out_errors(errors, kernels, deviation))
-        spread = max(LEAST_DEVIATION, group_quantile(list(left_out), kernels) / NORMAL_90)
+    most = UNUSUAL * math.hypot(deviation, PROGRAM_DEVIATION)
+    of_kernel: dict[str, list[float]] = {name: [] for name in kernels}
+    for error, name in zip(np.clip(errors, -most, most).tolist(), kernels, strict=True):
+        of_kernel[name].append(error)
+    means = [fmean(some) for some in of_kernel.values()]
+    factor = sum(means) / (len(means) + (PROGRAM_DEVIATION / deviation) ** 2)
+    squares = KNOWN_PROGRAMS * PROGRAM_DEVIATION**2 + sum((one - factor) ** 2 for one in means)
+    spread = math.sqrt(squares / (KNOWN_PROGRAMS + len(means)))
     return OwnTime(
         log_factor=factor,
-        standard_error=spread / math.sqrt(count + (spread / deviation) ** 2),
+        standard_error=spread / math.sqrt(len(means) + (spread / deviation) ** 2),
         deviation=spread,
     )
-
-
-def left_out_errors(errors: Floats, kernels: tuple[str, ...], deviation: float) -> Floats:
-    """Return [rows] log errors by a correction that is fitted without the row's kernel."""
-    names = np.array(kernels)
-    left_out = np.zeros(len(errors))
-    for name in set(kernels):
-        held = names == name
-        rest = tuple(names[~held])
-        left_out[held] = errors[held] - _log_factor(errors[~held], rest, deviation)
-    return left_out
-
-
-def _log_factor(errors: Floats, kernels: tuple[str, ...], deviation: float) -> float:
-    """Return the most probable log factor, under a normal prior and Cauchy-distributed errors."""
-    if not kernels:
-        return 0.0
-    weights = kernel_weights(kernels) * len(set(kernels))
-    loss = (_FACTORS / deviation) ** 2 / 2
-    for error, weight in zip(errors, weights, strict=True):
-        loss = loss + weight * np.log1p(((error - _FACTORS) / LABEL_SCALE) ** 2)
-    return float(_FACTORS[int(loss.argmin())])

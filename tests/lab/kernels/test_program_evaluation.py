@@ -36,10 +36,9 @@ def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
     )
     assert found == again
     assert len(ticks) == 2 * TASKS * 14
-    tasks = list(dict.fromkeys(result.split for result in found.results))
+    tasks = list(dict.fromkeys(result.split for result in found))
     assert len(tasks) == TASKS
-    assert found.ranking.regret >= 1.0
-    both = next(r for r in found.results if r.family == SHIPPED)
+    both = next(r for r in found if r.family == SHIPPED)
     assert both.figures.r2_log > 0.9
     assert both.figures.coverage is not None
     assert both.figures.coverage >= 0.8

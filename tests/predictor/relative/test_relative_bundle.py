@@ -14,7 +14,7 @@ from toy_rows import toy
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
 from berth.predictor.core.bundle import MANIFEST
-from berth.predictor.families.program.bundle import RANGE
+from berth.predictor.families.program.range_check import RANGE
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import ONNX
 from lab.relative.train import train, write

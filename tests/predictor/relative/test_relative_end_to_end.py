@@ -12,7 +12,7 @@ from site_profiles import SECONDS, profile, write_site
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
-from berth.predictor.families.program.bundle import RANGE
+from berth.predictor.families.program.range_check import RANGE
 from berth.predictor.families.relative import bundle as bundles
 from lab.relative.measurements import read_measurements
 
