@@ -49,7 +49,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "programs": Experiment(
         "lab.kernels.evaluate_programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
-        "2 min", "the default bundle", ("profiles", "platforms"),
+        "2 min", "the default bundle",
     ),
     "cpus": Experiment(
         "lab.cpus.evaluate_cpus",

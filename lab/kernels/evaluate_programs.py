@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from lab.ground.figures import figures
 from lab.ground.report import Report, results_section
 from lab.kernels.examples import Example, columns, read_examples
 from lab.kernels.program_bundle import train as train_bundle
-from lab.kernels.residual_model import ROUNDS, HeldOut, Settings, held_out
+from lab.kernels.residual_model import ROUNDS, HeldOut, dead_zone_of, fit, held_out
 
 SHIPPED, ROOFLINE, FACTOR = "both", "roofline alone", "own time x factor"
 TASKS = 3
@@ -55,8 +56,9 @@ def evaluate_methods(
         (f"{home.name} -> V100", v100, home),
     ):
         data = columns(examples, target, reference, reference_is_label=reference is quartz)
-        settings, parts = Settings.of(target, rounds), by_kernel(data.kernels)
-        out = held_out(data, parts, settings, seed, advance)
+        parts, dead_zone = by_kernel(data.kernels), dead_zone_of(target)
+        fitted = partial(fit, seed=seed, dead_zone=dead_zone, rounds=rounds)
+        out = held_out(data, parts, fitted, advance)
         results += _results(title, data, out, parts)
     return results
 
@@ -90,9 +92,8 @@ _ON_CARD = ("r2_log", "median_error", "mean_error", "kendall_tau", "coverage")
 
 def train(options: Options) -> str:
     """Write the bundle, fitted on kernel profiles and published times; return a summary."""
-    examples = read_examples(*options.profiles[:1])
     manifest = train_bundle(
-        examples, known.load(options.platforms), options.bundle, seed=options.seed,
+        read_examples(), known.shipped(), options.bundle, seed=options.seed,
         command=command_line(), figures=read_figures(options.figures),
     )  # fmt: skip
     return f"{manifest.id}: {manifest.training.rows} profiles"
@@ -100,7 +101,7 @@ def train(options: Options) -> str:
 
 def evaluate(options: Options) -> Report:
     """Report every method on every task."""
-    examples, platforms = read_examples(*options.profiles[:1]), known.load(options.platforms)
+    examples, platforms = read_examples(), known.shipped()
     kernels = len({e.kernel for e in examples})
     with step_bar("evaluating", TASKS * kernels) as advance:
         found = evaluate_methods(examples, platforms, seed=options.seed, advance=advance)

@@ -22,8 +22,8 @@ from berth.predictor.learning.programs.adapt import adapted
 from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import (
     TYPICAL_DIFFICULTY,
-    Prior,
     honest_quantile,
+    log_times,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
 from lab.experiments.experiment import Options
@@ -118,7 +118,7 @@ def _drawn(
 def _kind(other: LabelRows) -> Calibration:
     """Return the prior of a kind as a bundle would hold it, from the other platform's kernels."""
     prior = fit_prior(other)
-    off = np.abs(other.log_time - prior.log_time(other)) / TYPICAL_DIFFICULTY
+    off = np.abs(other.log_time - log_times(prior, other)) / TYPICAL_DIFFICULTY
     return Calibration(
         bias=prior.bias,
         carry=prior.carry,
@@ -130,11 +130,10 @@ def _kind(other: LabelRows) -> Calibration:
 def _figures(labelled: LabelRows, test: LabelRows, kind: Calibration) -> tuple[float, float]:
     """Return error and coverage as of a platform that a bundle was adapted to."""
     if len(labelled):
-        made = adapted(labelled, kind)
-        prior, quantile = Prior(made.bias, made.carry, made.reduction_s), made.score_quantile
+        kind = adapted(labelled, kind)
+        quantile = kind.score_quantile
     else:
-        prior = Prior(kind.bias, kind.carry, kind.reduction_s)
         quantile = honest_quantile(np.zeros(0), (), kind.score_quantile)
-    off = np.abs(test.log_time - prior.log_time(test))
+    off = np.abs(test.log_time - log_times(kind, test))
     covered = off <= quantile * DIFFICULTY_FLOOR
     return float(np.median(np.expm1(off))), float(covered.mean())

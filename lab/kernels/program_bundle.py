@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
@@ -29,7 +29,7 @@ from lab.ground.report import library_line, markdown_table, model_card
 from lab.ground.splits import folds
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import Example, columns, digest
-from lab.kernels.residual_model import ROUNDS, Settings, fit, held_out
+from lab.kernels.residual_model import PARAMETERS, ROUNDS, dead_zone_of, fit, held_out
 
 FOLDS = 10
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
@@ -43,7 +43,6 @@ class Trained:
     entry: Labelled
     onnx: bytes
     disagreement: float
-    settings: Settings
 
 
 def train(
@@ -56,11 +55,8 @@ def train(
     figures: Mapping[str, float],
     rounds: int = ROUNDS,
 ) -> Manifest:
-    """Train on ``examples`` and write the bundle. The same input and seed give the same id.
-
-    Raises UsageError for data that nothing can be learnt from; nothing is written then.
-    """
-    reference = _reference(examples, platforms)
+    """Train on ``examples`` and write the bundle. The same input and seed give the same id."""
+    reference = platforms[examples[0].profile.platform]
     data = {name: columns(examples, platforms[name], reference) for name in LABELS}
     parts = [
         _train_one(data[name], platforms[name], label, seed, rounds)
@@ -91,11 +87,7 @@ def train(
             kernels=len(set(last.kernels)),
             sizes=tuple(sorted({float(e.size) for e in examples})),
             seed=seed,
-            hyperparameters={
-                f"{part.entry.platform}.{key}": value
-                for part in parts
-                for key, value in part.settings.as_dict().items()
-            },
+            hyperparameters={"rounds": rounds, **PARAMETERS},
             libraries=versions(LIBRARIES),
         ),
     )
@@ -105,25 +97,10 @@ def train(
     return write_bundle(folder, manifest, files, load)
 
 
-def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> Platform:
-    names = sorted({example.profile.platform for example in examples})
-    if len(names) != 1:
-        raise UsageError(
-            f"the profiles are of several platforms: {', '.join(names)}",
-            hint="train on profiles of one reference platform",
-        )
-    if names[0] not in platforms:
-        raise UsageError(
-            f"the profiles' platform {names[0]!r} is not known",
-            hint="`berth site platform add` it first",
-        )
-    return platforms[names[0]]
-
-
 def _train_one(data: LabelRows, platform: Platform, label: str, seed: int, rounds: int) -> Trained:
-    settings = Settings.of(platform, rounds)
-    out = held_out(data, folds(data.kernels, FOLDS, seed), settings, seed)
-    model = fit(data, settings, seed)
+    fitted = partial(fit, seed=seed, dead_zone=dead_zone_of(platform), rounds=rounds)
+    out = held_out(data, folds(data.kernels, FOLDS, seed), fitted)
+    model = fitted(data)
     onnx = trees_to_onnx(model.residual, len(FEATURES))
     apart = check_trees_agree(onnx, model.residual, data.features)
     alone = np.abs(data.log_time - out.log_roofline) / out.difficulty
@@ -145,7 +122,7 @@ def _train_one(data: LabelRows, platform: Platform, label: str, seed: int, round
         score_quantile=group_quantile(list(out.scores(data)), data.kernels),
         hardware=platform,
     )
-    return Trained(entry, onnx, apart, settings)
+    return Trained(entry, onnx, apart)
 
 
 def card(manifest: Manifest, disagreement: float) -> str:

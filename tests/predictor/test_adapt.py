@@ -17,13 +17,13 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, Calibration, load
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, Calibration, Formula, load
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.suite import suite_profiles, timed
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted
 from berth.predictor.learning.programs.columns import pair_columns, pairs_of
-from berth.predictor.learning.programs.prior import Prior, shrunk_prior
+from berth.predictor.learning.programs.prior import shrunk_prior
 
 NEW = "p100-16gb"
 NODE = "rome-7742"
@@ -59,13 +59,13 @@ def write(tmp_path: Path, toy_bundle: Path, profiles) -> Path:
 
 
 def test_without_labels_the_prior_stays() -> None:
-    start = Prior(0.2, 0.1, 1e-5)
+    start = Formula(bias=0.2, carry=0.1, reduction_s=1e-5)
     empty = columns_of(campaign(1)).take(np.array([], dtype=int))
     assert shrunk_prior(empty, start) == start
 
 
 def test_the_more_labels_the_nearer_to_them() -> None:
-    start, truth = Prior(0.0, 0.0), math.log(SLOWER)
+    start, truth = Formula(bias=0.0, carry=0.0), math.log(SLOWER)
     biases = [shrunk_prior(columns_of(campaign(k)), start).bias for k in (1, 4, 12)]
     assert abs(biases[2] - truth) < abs(biases[1] - truth) < abs(biases[0] - truth)
     assert abs(biases[2] - truth) < 0.15
@@ -76,7 +76,7 @@ def test_one_odd_workload_hardly_moves_the_prior() -> None:
     odd = campaign(6, factor=1.0)
     slow = odd[1].runtime.model_copy(update={"median_s": odd[1].runtime.median_s * 100})
     odd[1] = odd[1].model_copy(update={"runtime": slow})
-    assert abs(shrunk_prior(columns_of(odd), Prior(0.0, 0.0)).bias) < 0.15
+    assert abs(shrunk_prior(columns_of(odd), Formula(bias=0.0, carry=0.0)).bias) < 0.15
 
 
 def test_few_labels_have_the_interval_of_a_platform_without_any_at_least() -> None:

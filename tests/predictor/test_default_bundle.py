@@ -15,8 +15,8 @@ from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from lab.datasets import folder
-from lab.datasets.rajaperf import LABELS, RAJAPERF, rows
-from lab.kernels.examples import PROFILES, digest, join
+from lab.datasets.rajaperf import LABELS, RAJAPERF
+from lab.kernels.examples import PROFILES, digest, read_examples
 
 ALL = platforms.shipped()
 
@@ -75,7 +75,7 @@ def test_every_platform_has_an_answer_with_its_basis(shipped: Predictor) -> None
     not (folder() / RAJAPERF.path).is_file(), reason=f"needs {RAJAPERF.path}: set BERTH_DATASETS"
 )
 def test_it_was_trained_on_the_committed_profiles_and_fits_them(shipped: Predictor) -> None:
-    examples = join(read_profiles(PROFILES), rows())
+    examples = read_examples()
     manifest = bundles.verify(DEFAULT_BUNDLE)
     ours = digest(e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples)
     assert manifest.training.profiles_sha256 == ours

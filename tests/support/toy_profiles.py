@@ -18,7 +18,6 @@ from berth.pilot.profile import (
     ScalingPoint,
     SizePoint,
 )
-from lab.datasets.rajaperf import Row
 from lab.kernels.examples import Example
 
 PLATFORM = "epyc-genoa-vm"
@@ -100,14 +99,6 @@ def examples(kernels: int = 14, sizes: tuple[int, ...] = (1000000, 4000000)) -> 
             own = profile(f"Toy_K{index}-{size}", bytes_moved=moved, flops=flops, peak=moved + 3e6)
             quartz = max(moved / 11e9, flops / 5e9) * math.exp(noise.normal(0, 0.1))
             v100 = (max(moved / 8e11, flops / 5e12) + 5e-6) * math.exp(noise.normal(0, 0.1))
-            row = Row(
-                kernel=f"Toy_K{index}",
-                size=size,
-                bytes_per_rep=moved,
-                flops_per_rep=flops,
-                iterations_per_rep=size,
-                kernels_per_rep=1.0,
-                seconds={"quartz": quartz, "lassen-v100": v100},
-            )
-            found.append(Example(row.kernel, size, own, row.seconds, row))
+            seconds = {"quartz": quartz, "lassen-v100": v100}
+            found.append(Example(f"Toy_K{index}", size, own, seconds))
     return found

@@ -8,7 +8,7 @@ from lab.gate.part import Work
 from lab.ground.onnx_export import agreement
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import columns, read_examples
-from lab.kernels.residual_model import Settings, fit
+from lab.kernels.residual_model import fit
 from lab.steps import step_rows
 from lab.steps.fit_steps import fit as fit_steps
 from lab.steps.step_bundle import TOLERANCE
@@ -26,7 +26,7 @@ def _kernels(seed: int) -> float:
     known = platforms.shipped()
     examples = read_examples()
     data = columns(examples, known["lassen-v100"], known[examples[0].profile.platform])
-    model = fit(data, Settings(), seed)
+    model = fit(data, seed)
     raw = trees_to_onnx(model.residual, len(FEATURES))
     return check_trees_agree(raw, model.residual, data.features)
 

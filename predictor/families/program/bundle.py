@@ -40,7 +40,7 @@ DEFAULT_BUNDLE = SHIPPED_BUNDLES / "default"
 """Folder of the shipped bundle."""
 
 
-class Calibration(Document):
+class Formula(Document):
     """Constants of the formula that gives a predicted time from roofline times.
 
     ``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``, where
@@ -56,8 +56,29 @@ class Calibration(Document):
 
     bias: float
     carry: float
-    reduction_s: float = Field(ge=0)
+    reduction_s: float = Field(default=0.0, ge=0)
     """Seconds that a GPU needs to fetch the result of one reduction."""
+
+    def fixed_s(self, fixed_s: Floats, reductions: Floats) -> Floats:
+        """Return the seconds that do not depend on the program's efficiency."""
+        return np.asarray(fixed_s + self.reduction_s * reductions)
+
+    def log_time(
+        self,
+        fixed_s: Floats,
+        parallel_s: Floats,
+        reductions: Floats,
+        log_efficiency: Floats | float,
+        residual: Floats | float = 0.0,
+    ) -> Floats:
+        """Return the predicted log of seconds; ``residual``: the learnt correction."""
+        stretch = np.exp(self.bias + residual + self.carry * log_efficiency)
+        return np.asarray(np.log(self.fixed_s(fixed_s, reductions) + parallel_s * stretch))
+
+
+class Calibration(Formula):
+    """The formula with the errors of its predictions."""
+
     score_quantile: Positive
     """90 % quantile of ``|log error| / difficulty`` without the learnt correction
     (``core.intervals``)."""

@@ -268,15 +268,10 @@ def _difficulties(
 
 
 def _calibrated(prior: Calibration, reading: ProgramReading, index: int, residual: float) -> float:
-    """Return the predicted log of seconds on a platform: roofline time with calibration and
-    correction.
-
-    See ``bundle.Calibration`` for the formula.
-    """
-    roofs = reading.roofs
-    stretch = prior.bias + residual + prior.carry * reading.log_efficiency
-    fixed = float(roofs.fixed[index]) + prior.reduction_s * float(roofs.reductions[index])
-    return math.log(fixed + float(roofs.parallel[index]) * math.exp(stretch))
+    """Return the predicted log of seconds in a row of the table, by the calibrated roofline."""
+    roofs, row = reading.roofs, slice(index, index + 1)
+    parts = roofs.fixed[row], roofs.parallel[row], roofs.reductions[row]
+    return float(prior.log_time(*parts, reading.log_efficiency, residual)[0])
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:

@@ -24,7 +24,6 @@ from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.learning.programs.columns import LabelRows, pair_columns, pairs_of, units_of
 from berth.predictor.learning.programs.own_time import are_benchmark, own_time_of
 from berth.predictor.learning.programs.prior import (
-    Prior,
     honest_quantile,
     left_out_scores,
     shrunk_prior,
@@ -99,9 +98,8 @@ def adapt(
 
 def adapted(data: LabelRows, kind: Calibration) -> Calibration:
     """Return the calibrated roofline of the kind (CPU, GPU) shrunk towards ``data``."""
-    start = Prior(kind.bias, kind.carry, kind.reduction_s)
-    fitted = shrunk_prior(data, start)
-    scores = left_out_scores(data, start)
+    fitted = shrunk_prior(data, kind)
+    scores = left_out_scores(data, kind)
     return Calibration(
         bias=fitted.bias,
         carry=fitted.carry,

@@ -4,46 +4,29 @@ has."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from berth.pilot.progress import steps
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
+from berth.predictor.families.program.bundle import Formula
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
 from berth.predictor.learning.programs.columns import LabelRows
 
 CARRIES = tuple(i / 10 for i in range(11))
-"""Values tried for ``Prior.carry``: the share of the reference's inefficiency assumed on the
+"""Values tried for ``Formula.carry``: the share of the reference's inefficiency assumed on the
 target."""
 REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
-"""Values tried for ``Prior.reduction_s``: seconds per reduction result."""
+"""Values tried for ``Formula.reduction_s``: seconds per reduction result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """Calibrated roofline: ``t = fixed + reduction_s * reductions + parallel * exp(bias) *
-    efficiency**carry``.
-
-    ``fixed``, ``parallel``: seconds of the target's roofline; ``reductions``: results to fetch;
-    ``efficiency``: reference time over the reference's roofline time.
-    """
-
-    bias: float
-    carry: float
-    reduction_s: float = 0.0
-
-    def fixed_s(self, data: LabelRows) -> Floats:
-        """Return [rows] seconds of the prediction that do not depend on the program's
-        efficiency."""
-        return data.fixed_s + self.reduction_s * data.reductions
-
-    def log_time(self, data: LabelRows, residual: Floats | float = 0.0) -> Floats:
-        """Return the predicted log time of every row, with its parallel part multiplied by
-        ``exp(residual)``, which a labelled platform's model learnt."""
-        stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
-        return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
+def log_times(formula: Formula, data: LabelRows, residual: Floats | float = 0.0) -> Floats:
+    """Return the predicted log time of every row; ``residual``: what a labelled platform's model
+    learnt."""
+    return formula.log_time(
+        data.fixed_s, data.parallel_s, data.reductions, data.log_efficiency, residual
+    )
 
 
 def kernel_weights(kernels: tuple[str, ...]) -> Floats:
@@ -73,7 +56,7 @@ _BIASES = np.arange(-2.0, 2.0001, 0.02)
 """Differences from the kind's bias that are tried."""
 
 
-def shrunk_prior(data: LabelRows, start: Prior) -> Prior:
+def shrunk_prior(data: LabelRows, start: Formula) -> Formula:
     """Return the most probable calibration (bias, carry, reduction) given the rows and the prior
     ``start``.
 
@@ -95,7 +78,8 @@ def shrunk_prior(data: LabelRows, start: Prior) -> Prior:
             loss = loss + _misfit(data, weights, biases, carry, reduction_s)
             place = int(loss.argmin())
             if loss[place] < least - 1e-9:
-                best, least = Prior(float(biases[place]), carry, reduction_s), float(loss[place])
+                best = Formula(bias=float(biases[place]), carry=carry, reduction_s=reduction_s)
+                least = float(loss[place])
     return best
 
 
@@ -113,7 +97,7 @@ def honest_quantile(scores: Floats, kernels: tuple[str, ...], kind_quantile: flo
     return float(max([without, *scores.tolist()]))
 
 
-def left_out_scores(data: LabelRows, start: Prior) -> Floats:
+def left_out_scores(data: LabelRows, start: Formula) -> Floats:
     """Return [rows] ``|log error| / DIFFICULTY_FLOOR`` by a prior fitted without the row's
     kernel."""
     scores = np.zeros(len(data))
@@ -122,7 +106,7 @@ def left_out_scores(data: LabelRows, start: Prior) -> Floats:
         held = np.flatnonzero(names == name).tolist()
         prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
         rows = data.take(held)
-        scores[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
+        scores[held] = np.abs(rows.log_time - log_times(prior, rows)) / DIFFICULTY_FLOOR
     return scores
 
 
@@ -130,8 +114,7 @@ def _misfit(
     data: LabelRows, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> Floats:
     """Return the negative log likelihood of the rows for each candidate bias."""
-    base = Prior(0.0, carry, reduction_s)
     stretch = np.exp(biases[:, None] + carry * data.log_efficiency)
-    log_time = np.log(base.fixed_s(data) + data.parallel_s * stretch)
+    log_time = np.log(data.fixed_s + reduction_s * data.reductions + data.parallel_s * stretch)
     apart = (data.log_time - log_time) / LABEL_SCALE
     return np.asarray(np.log1p(apart**2) @ weights)

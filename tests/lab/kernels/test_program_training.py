@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_profiles import QUICK, examples, profile
+from toy_profiles import QUICK, examples
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import LabelRows, kernel_and_size
+from berth.predictor.learning.programs.columns import LabelRows
 from lab.ground.splits import folds
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
-from lab.kernels import residual_model
 from lab.kernels.evaluate_programs import by_kernel
-from lab.kernels.examples import Example, columns, join
+from lab.kernels.examples import Example, columns
 from lab.kernels.program_bundle import train
-from lab.kernels.residual_model import Model, Settings, fit, fit_prior, held_out
+from lab.kernels.residual_model import Model, fit, fit_prior, held_out
 
 ALL = platforms.shipped()
 
@@ -41,57 +39,6 @@ def test_fewer_kernels_than_folds_is_said(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
-def test_a_label_that_is_no_time_is_named(bad: float) -> None:
-    made = examples()
-    row = replace(made[0].row, seconds={"quartz": bad, "lassen-v100": 1.0})
-    with pytest.raises(UsageError, match=r"Toy_K0 .* on quartz"):
-        join([made[0].profile], [row])
-
-
-def test_nan_labels_never_reach_a_model(tmp_path: Path) -> None:
-    made = examples()
-    made[3] = replace(made[3], seconds={"quartz": math.nan, "lassen-v100": 1.0})
-    with pytest.raises(UsageError, match="label"):
-        run(made, tmp_path / "a")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_constant_counters_are_said(tmp_path: Path) -> None:
-    made = examples()
-    same = made[0].profile
-    made = [replace(e, profile=same.model_copy(update={"name": e.profile.name})) for e in made]
-    with pytest.raises(UsageError, match="every counter is the same"):
-        run(made, tmp_path / "a")
-
-
-def test_profiles_of_two_machines_are_refused(tmp_path: Path) -> None:
-    made = examples()
-    other = made[0].profile.model_copy(update={"platform": "quartz"})
-    with pytest.raises(UsageError, match="several platforms"):
-        run([replace(made[0], profile=other), *made[1:]], tmp_path / "a")
-
-
-def test_an_unknown_reference_is_refused(tmp_path: Path) -> None:
-    made = [
-        replace(e, profile=e.profile.model_copy(update={"platform": "nowhere"})) for e in examples()
-    ]
-    with pytest.raises(UsageError, match="nowhere"):
-        run(made, tmp_path / "a")
-
-
-def test_profiles_join_labels_by_kernel_and_size() -> None:
-    made = examples()
-    found = join([e.profile for e in reversed(made)], [e.row for e in made])
-    assert [e.profile.name for e in found] == [e.profile.name for e in made]
-    assert kernel_and_size("Stream_TRIAD-8388608") == ("Stream_TRIAD", 8388608)
-    assert kernel_and_size("my-app") is None
-    with pytest.raises(UsageError, match="no profile"):
-        join([profile("other")], [made[0].row])
-    with pytest.raises(UsageError, match="two profiles"):
-        join([made[0].profile, made[0].profile], [made[0].row])
-
-
 def test_all_rows_of_a_kernel_are_in_one_fold() -> None:
     kernels = [e.kernel for e in examples()]
     parts = folds(kernels, 5, seed=3)
@@ -110,19 +57,15 @@ def test_the_prior_recovers_what_made_the_times() -> None:
     assert prior.carry == pytest.approx(0.6, abs=0.03)
 
 
-def test_no_model_is_fitted_on_the_kernel_that_it_predicts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_model_is_fitted_on_the_kernel_that_it_predicts() -> None:
     data = columns(examples(), ALL["quartz"], ALL["epyc-genoa-vm"])
     seen: list[set[str]] = []
 
-    def spy(rows: LabelRows, settings: Settings, seed: int) -> Model:
+    def spy(rows: LabelRows) -> Model:
         seen.append(set(rows.kernels))
-        return fit(rows, settings, seed)
+        return fit(rows, 0, rounds=QUICK)
 
-    monkeypatch.setattr(residual_model, "fit", spy)
-    parts = by_kernel(data.kernels)
-    out = held_out(data, parts, Settings(rounds=QUICK), seed=0)
+    out = held_out(data, by_kernel(data.kernels), spy)
     names = sorted(set(data.kernels))
     assert seen == [set(names) - {name} for name in names]
     assert np.isfinite(out.log_time).all()
@@ -130,15 +73,15 @@ def test_no_model_is_fitted_on_the_kernel_that_it_predicts(
 
 def test_onnx_says_what_the_trainer_says_also_with_gaps() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
-    model = fit(data, Settings(rounds=50, depth=3), seed=0)
+    model = fit(data, 0, rounds=50)
     onnx = trees_to_onnx(model.residual, data.features.shape[1])
     assert check_trees_agree(onnx, model.residual, data.features) <= 1e-5
 
 
 def test_a_model_that_converts_wrongly_is_never_written() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
-    ours = fit(data, Settings(rounds=50, depth=3), seed=0).residual
-    theirs = fit(data, Settings(rounds=5, depth=1), seed=0).residual
+    ours = fit(data, 0, rounds=50).residual
+    theirs = fit(data, 0, rounds=5).residual
     onnx = trees_to_onnx(theirs, data.features.shape[1])
     with pytest.raises(BerthError, match="differs"):
         check_trees_agree(onnx, ours, np.asarray(data.features))
