@@ -113,8 +113,9 @@ class _Pilot:
                 self._extra.warnings += _dropped(isolated.first)
                 return isolated
             self._view = None
+            again = "" if isolated.first.not_isolated else " more"
             self._tell(
-                f"what the program writes cannot be kept apart ({why}): it runs once more, "
+                f"what the program writes cannot be kept apart ({why}): it runs once{again}, "
                 "natively, and what it writes stays"
             )
         self._only_once = not options.in_place

@@ -31,6 +31,8 @@ OF_THE_KERNEL = frozenset(
 MOST_BYTES = 4 << 30
 """Largest size of the tmpfs; it has at most a quarter of the free memory."""
 MOST_NAMED = 1_000
+FOR_ALL = "/var/tmp"  # noqa: S108 - nothing is written there  # nosec B108
+"""Folder in which all users write, below the first level: overlaid by itself."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -38,11 +40,12 @@ class Isolation:
     """All files of the machine, for one run; made in the process that calls, which must have one
     thread, in a new mount namespace.
 
-    ``base`` is an empty folder; ``kept`` are folders that the program writes in for good. Raises
-    OSError where the kernel does not allow it.
+    ``base`` is an empty folder; ``kept`` are folders that the program writes in for good;
+    ``shared`` are folders that may be another user's. Raises OSError where the kernel does not
+    allow it.
     """
 
-    def __init__(self, base: str, kept: list[str]) -> None:
+    def __init__(self, base: str, kept: list[str], shared: list[str]) -> None:
         self.base, self.root = base, f"{base}/root"
         self.overlaid: list[tuple[str, str]] = []
         """(folder, folder of what was written below it)"""
@@ -53,6 +56,9 @@ class Isolation:
         os.mkdir(self.root)
         _call("mount", self.root, self.root, None, MS_BIND, None)
         self._show("/")
+        if self._options:
+            for folder in sorted({os.path.realpath(name) for name in (*shared, FOR_ALL)}):
+                self._show_again(folder)
         for folder in kept:
             os.makedirs(self.root + folder, exist_ok=True)
             _call("mount", folder, self.root + folder, None, MS_BIND, None)
@@ -75,6 +81,15 @@ class Isolation:
         for name in below if kind == "autofs" else {*below, *_names(path)}:
             if name:
                 self._show_entry(start + name)
+
+    def _show_again(self, folder: str) -> None:
+        """Overlay ``folder`` by itself where it is another user's: in a user namespace, overlayfs
+        cannot copy it up to write in it."""
+        if not os.access(folder, os.W_OK) or os.stat(folder).st_uid == os.getuid():
+            return
+        shown = [*self._mounts, *(path for path, _ in self.overlaid)]
+        if not any(f"{path}/".startswith(f"{folder}/") for path in shown):
+            self._overlay(folder, self.root + folder)
 
     def _show_entry(self, path: str) -> None:
         target = self.root + path

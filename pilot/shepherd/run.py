@@ -161,7 +161,8 @@ class SupervisedRun:
         view = None
         if self.order["isolated_in"]:
             try:
-                view = Isolation(self.order["isolated_in"], self.order["kept"])
+                shared = [self.order["cwd"] or ".", self.order["env"].get("TMPDIR") or "."]
+                view = Isolation(self.order["isolated_in"], self.order["kept"], shared)
             except OSError as error:
                 return {"not_isolated": f"{error.filename}: {error.strerror}"}
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -106,6 +107,23 @@ def test_nothing_of_the_users_is_changed(here: Path, trap: str) -> None:
     assert (here / "input").read_text() == "as it was\n"
     assert not told
     assert any("is not kept, your files are as before" in text for text in profile.warnings)
+
+
+def test_a_user_writes_in_a_folder_of_another_user_and_nothing_stays(here: Path) -> None:
+    if not can_isolate(here):
+        pytest.skip("this machine lets nobody mount an overlay")
+    (view := here.parent / "other view").mkdir()
+    folder, user = Path("/var/tmp"), []
+    if os.getuid() == 0:
+        folder, user = here, ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+        os.chown(here, 65534, 65534)
+        here.chmod(0o777)
+    order = Order(("/bin/sh", "-c", f"{LINE} trap"), {}, cwd=str(folder), isolated_in=str(view))
+    run = f"from berth.pilot.launch import Order, run_one; print(run_one({order}))"
+    done = subprocess.run([*user, sys.executable, "-c", run], capture_output=True, text=True)
+    assert "exit_code=0" in done.stdout, done.stderr
+    assert f"{folder}/trap" in done.stdout
+    assert not (folder / "trap").exists()
 
 
 @pytest.mark.parametrize("trap", TRAPS)
