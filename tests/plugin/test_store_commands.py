@@ -21,6 +21,7 @@ from made_forecasts import put
 from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.plugin.cli.command_line import berth
+from berth.plugin.cli.pilot.deliver import fastest
 from berth.plugin.doctor.examine import examine
 from berth.plugin.findings import Status
 from berth.plugin.report.of_decision import DecidedJob, decision_data
@@ -219,6 +220,13 @@ def test_the_platforms_where_a_program_can_run_come_first(run: Run, triad: Path)
     assert "core" in first
     assert "GPU" not in first
     assert not any("no code for it" in line for line in lines)  # not among the first few
+
+
+def test_the_fastest_platform_that_a_pilot_names_is_one_of_the_site(site: Harbour) -> None:
+    here = load_site(site.site_file)
+    without_gpus = replace(here, platforms={"rome-7742": here.platforms["rome-7742"]})
+    assert "fastest on a100-80gb " in fastest(forecast("stream"), here)
+    assert "fastest on rome-7742 " in fastest(forecast("stream"), without_gpus)
 
 
 def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ class Destination:
             )
             return (
                 f"{name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
-                f"{fastest(forecast)}your jobs name it: --comment=berth:{profile.name}"
+                f"{fastest(forecast, self.site)}your jobs name it: --comment=berth:{profile.name}"
             )
         forecast = add_workload(
             self.store,
@@ -191,18 +191,19 @@ class Destination:
         )
         return (
             f"{profile.name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
-            f"{fastest(forecast)}jobs name it: --comment=berth:{profile.name}"
+            f"{fastest(forecast, self.site)}jobs name it: --comment=berth:{profile.name}"
         )
 
 
-def fastest(forecast: Forecast) -> str:
-    """Return words on the platform where a program is predicted to be fastest, with as many cores
-    as it used; empty where no prediction can be acted on."""
+def fastest(forecast: Forecast, site: Site | None) -> str:
+    """Return words on the platform of the site (None: of all) where a program is predicted to be
+    fastest, with as many cores as it used; empty where no prediction can be acted on."""
     used = forecast.gpus or forecast.threads * forecast.ranks
     usable = [
         prediction
-        for curve in forecast.curves.values()
-        if (prediction := curve.nearest(used)).abstained is None
+        for name, curve in forecast.curves.items()
+        if (site is None or name in site.platforms)
+        and (prediction := curve.nearest(used)).abstained is None
     ]
     if not usable:
         return ""
