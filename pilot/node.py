@@ -2,16 +2,14 @@
 
 The result is one JSON file per node (``berth.node/1``). It is rewritten after each step, so that
 an interrupted measurement resumes where it stopped. A kernel's time is for one repetition on one
-core: the median over blocks of the mean within a block. The mean shows the speed that a throttled
-core delivers over time.
+core: its processor time, divided by the share of a core's time that the node grants. Other work on
+the node and the moments at which a core is throttled hardly change it.
 """
 
 from __future__ import annotations
 
 import math
 import platform
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -26,9 +24,8 @@ from berth.pilot.gpu.bench import kernel_times, measured_platform
 from berth.pilot.gpu.device import Gpu
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.platform import Platform
-from berth.pilot.profile import NonNegative, Positive
+from berth.pilot.profile import Positive
 from berth.pilot.progress import Say, say_nothing
-from berth.pilot.shepherd.proc import TICKS_PER_S, machine_ticks
 from berth.pilot.suite import Suite
 
 NODE_SCHEMA = "berth.node/1"
@@ -54,10 +51,8 @@ FULL_KERNEL_S = 1.0
 """Total time of the repetitions of one kernel in a full measurement."""
 REPS = (3, 400)
 """Smallest and largest number of repetitions."""
-BLOCKS = 5
-"""Number of blocks of repetitions. The result is the median over blocks of the mean of a block."""
-MOST_OTHER_LOAD = 0.1
-"""Share of the node's cores that other programs may use before the times are called doubtful."""
+WAITING = "File"
+"""Group of kernels that wait for a disk: their times are those by the clock."""
 
 
 class NodeMeasurement(Document):
@@ -78,8 +73,6 @@ class NodeMeasurement(Document):
     """The node's platform with its benchmark results; None: not benchmarked yet, or it failed."""
     seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
     """Seconds of one repetition on one core, by kernel and size (``Stream_TRIAD-1048576``)."""
-    other_load: NonNegative = 0.0
-    """Number of cores that other programs used during the kernels, as a mean over the kernels."""
     problems: tuple[str, ...] = ()
     complete: bool = False
 
@@ -148,7 +141,7 @@ def measure_node(
         result = result.model_copy(update={"problems": (error.message,)})
         write_json(into, result)
         return result
-    loads: list[float] = []
+    share = (result.platform and result.platform.signature.processor_share) or 1.0
     both = [*((kernel, SIZE) for kernel in wanted), *((kernel, LARGE_SIZE) for kernel in large)]
     for number, (kernel, size) in enumerate(both):
         key = f"{kernel}-{size}"
@@ -159,17 +152,11 @@ def measure_node(
         say(f"kernel {kernel}", number, len(both))
         try:
             wanted_s = FULL_KERNEL_S if full else KERNEL_S
-            seconds, load = kernel_seconds(suite, kernel, wanted_s, size)
+            seconds = kernel_seconds(suite, kernel, wanted_s, size=size, share=share)
         except BerthError as error:
             result = result.model_copy(update={"problems": (*result.problems, error.message)})
             continue
-        loads.append(load)
-        result = result.model_copy(
-            update={
-                "seconds": {**result.seconds, key: seconds},
-                "other_load": statistics.fmean(loads),
-            }
-        )
+        result = result.model_copy(update={"seconds": {**result.seconds, key: seconds}})
         write_json(into, result)
     result = result.model_copy(
         update={"complete": bool(result.seconds), "platform": _with_times(result)}
@@ -231,35 +218,17 @@ def _with_times(measurement: NodeMeasurement) -> Platform | None:
     return measurement.platform.model_copy(update={"signature": signature})
 
 
-def kernel_seconds(
-    suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
-) -> tuple[float, float]:
-    """Return a kernel's seconds per repetition, and the number of cores that others used.
+def kernel_seconds(suite: Suite, kernel: str, wanted_s: float, *, size: int, share: float) -> float:
+    """Return a kernel's seconds per repetition.
 
-    ``wanted_s``: total time of the repetitions. The kernel runs on one core.
+    ``wanted_s``: total time of the repetitions; ``share``: the part of a core's time that the node
+    grants. The kernel runs on one core.
     """
     fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
     trial = suite.run(kernel, size, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
     reps = int(min(max(wanted_s / each_s, REPS[0]), REPS[1]))
-    before, begun = sum(machine_ticks().values()), time.monotonic()
     run = suite.run(kernel, size, reps=reps, fraction=fraction)
-    busy_s = (sum(machine_ticks().values()) - before) / TICKS_PER_S
-    others = busy_s / max(time.monotonic() - begun, 1e-3) - 1.0
-    block = max(1, len(run.seconds) // BLOCKS)
-    starts = range(0, len(run.seconds) - block + 1, block)
-    means = [statistics.fmean(run.seconds[i : i + block]) for i in starts]
-    return statistics.median(means) / run.fraction, max(0.0, others)
-
-
-def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
-    """Return warnings about a node's kernel times, one sentence each; empty if none."""
-    if (
-        measurement.platform is None
-        or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores
-    ):
-        return ()
-    return (
-        f"other programs took {measurement.other_load:.1f} cores of {measurement.node} meanwhile: "
-        "its times are too long by an unknown part",
-    )
+    waits = suite.kernel(kernel).group == WAITING
+    total_s = sum(run.seconds) if waits else run.processor_s / share
+    return total_s / len(run.seconds) / run.fraction

@@ -66,6 +66,8 @@ class KernelRun:
     outer_total: int
     seconds: tuple[float, ...]
     """Measured seconds of each repetition; divided by ``fraction``, those of a whole repetition."""
+    processor_s: float
+    """Processor time in seconds of all repetitions and threads together."""
 
     @property
     def fraction(self) -> float:
@@ -283,6 +285,7 @@ def parse_run(answer: Any) -> KernelRun:
         outer_executed=answer["outer_executed"],
         outer_total=answer["outer_total"],
         seconds=tuple(answer["seconds"]),
+        processor_s=answer["processor_s"],
     )
 
 

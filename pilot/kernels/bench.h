@@ -19,9 +19,6 @@ struct rate measure(burst_fn burst, void *context, double seconds);
 #define FORGET_MEMORY() __asm__ volatile("" ::: "memory")
 #define FORGET(integer) __asm__ volatile("" : "+r"(integer))
 
-/* Processor time of this process so far. */
-double computed_s(void);
-
 /* Zeroed memory, first touched by nobody; ends the program when there is none. */
 void *bench_memory(size_t bytes);
 

@@ -143,6 +143,9 @@ bool work_within_bounds(const struct work *work); /* no array was written past i
 
 double now_s(void);
 
+/* Processor time of this process so far. */
+double computed_s(void);
+
 /* references.c: leaves in the work set, all of whose reals are doubles, what one repetition of the kernel
  * should leave there. False: there is no reference of that kernel. */
 bool reference_run(const char *name, struct work *work);

@@ -182,11 +182,13 @@ static int run(const char *name, const struct options *options)
     if (!work || !seconds)
         fail(FAILED, "%s at size %" PRId64 " needs %.3f GiB of memory, which could not be had",
              name, target, needed / gib);
+    const double computed = computed_s();
     for (int64_t rep = 0; rep < options->reps; rep++) {
         const double start = now_s();
         kernel->rep(work);
         seconds[rep] = now_s() - start;
     }
+    const double processor_s = computed_s() - computed;
     const int64_t all = plan.outer ? plan.outer : 1;
     const int64_t executed = plan.outer ? work->outer_run : 1;
     printf("{\"name\": \"%s\", \"group\": \"%s\", \"target_size\": %" PRId64 ", ", kernel->name,
@@ -195,7 +197,7 @@ static int run(const char *name, const struct options *options)
     printf(", \"threads\": %" PRId64 ", \"reps\": %" PRId64 ", ", options->threads, options->reps);
     printf("\"outer_executed\": %" PRId64 ", \"outer_total\": %" PRId64 ", \"fraction\": %.17g, ",
            executed, all, (double)executed / (double)all);
-    printf("\"seconds\": [");
+    printf("\"processor_s\": %.9f, \"seconds\": [", processor_s);
     for (int64_t rep = 0; rep < options->reps; rep++)
         printf("%s%.9f", rep ? ", " : "", seconds[rep]);
     printf("]}\n");

@@ -206,6 +206,13 @@ bool work_within_bounds(const struct work *work)
     return true;
 }
 
+double computed_s(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 double now_s(void)
 {
     struct timespec time;

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from berth.pilot.network.links import in_words
-from berth.pilot.node import doubts
 from berth.plugin.calibrate.learning import FitQuality, Measured
 from berth.plugin.calibrate.state import Folder
 from berth.plugin.report.parts import Column, Part, Table
@@ -110,8 +109,6 @@ def _remarks(site: Site, platforms: Sequence[CalibratedPlatform], folder: Folder
         yield from _about_nodes(name, kind)
     for name in measured:
         yield from _about_links(name, folder)
-        for result in folder.results(name):
-            yield from (f"CHECK {name}: {text}." for text in doubts(result))
     for row in platforms:
         if row.measured is None:
             yield _about_missing(row, is_gpu=site.platforms[row.name].is_gpu)

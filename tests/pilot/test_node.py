@@ -9,7 +9,7 @@ import pytest
 from berth.pilot import host, node
 from berth.pilot.documents import write_json
 from berth.pilot.errors import PilotError
-from berth.pilot.node import NodeMeasurement, begin, measure_node
+from berth.pilot.node import NodeMeasurement, begin, kernel_seconds, measure_node
 from berth.pilot.suite import Kernel, KernelRun, KernelWork, Suite
 from berth.predictor.hardware import platforms
 
@@ -82,7 +82,7 @@ class FakeSuite:
 
     kernels = tuple(
         Kernel(name, name.partition("_")[0], sampled=False, default_sizes=())
-        for name in ("Stream_TRIAD", "Polybench_GEMM", "Lcals_BIG", "Integer_SORT")
+        for name in ("Stream_TRIAD", "Polybench_GEMM", "Lcals_BIG", "File_WRITE")
     )
 
     left_out: str | None = None
@@ -108,13 +108,15 @@ class FakeSuite:
         each_s = 0.2 if name == "Polybench_GEMM" else size * 1e-9
         if name == "Stream_TRIAD" and size == node.LARGE_SIZE and self.refuses:
             raise PilotError("the kernel was killed")
-        return KernelRun(self.work(size)[name], 1, 1, 1, (each_s,) * reps)
+        return KernelRun(self.work(size)[name], 1, 1, 1, (each_s,) * reps, 0.6 * each_s * reps)
 
     refuses = False
 
 
 def measured_by(suite: FakeSuite, into: Path, *kernels: str) -> NodeMeasurement:
-    here = platforms.shipped()["quartz"].model_copy(update={"name": "n"})
+    here = platforms.shipped()["quartz"]
+    signature = here.signature.model_copy(update={"processor_share": 0.6})
+    here = here.model_copy(update={"name": "n", "signature": signature})
     write_json(into, begin(into, node="n1").model_copy(update={"platform": here}))
     return measure_node(into, lambda: suite, name="n", node="n1", kernels=kernels)  # type: ignore[arg-type,return-value]
 
@@ -126,6 +128,17 @@ def test_loops_that_are_short_and_small_are_timed_at_a_second_size(tmp_path: Pat
     assert set(found.seconds) == {*names, f"Stream_TRIAD-{node.LARGE_SIZE}"}
     assert found.complete
     assert found.seconds[f"Stream_TRIAD-{node.LARGE_SIZE}"] == pytest.approx(8.39e-3, rel=0.01)
+
+
+def test_a_kernels_time_is_its_processor_time_over_the_nodes_share_unless_it_waits_for_a_disk() -> (
+    None
+):
+    suite: Suite = FakeSuite()  # type: ignore[assignment]
+    for share, seconds in ((1.0, 0.12), (0.6, 0.2)):
+        found = kernel_seconds(suite, "Polybench_GEMM", 1.0, size=node.SIZE, share=share)
+        assert found == pytest.approx(seconds)
+    written = kernel_seconds(suite, "File_WRITE", 1.0, size=node.SIZE, share=0.6)
+    assert written == pytest.approx(node.SIZE * 1e-9)
 
 
 def test_kernels_left_out_as_wrong_are_a_problem_that_stops_nothing(measured: Path) -> None:

@@ -17,6 +17,7 @@ from toy_profiles import PLATFORM, profile
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
+from berth.pilot.units import MOST_SHOWN_FACTOR
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.intervals import NORMAL_90
@@ -94,12 +95,16 @@ def test_ranks_that_would_share_cores_are_not_predicted(predictor: Predictor) ->
     """A rank that waits computes, so that two on one core take many times as long as one."""
     own = profile(bytes_moved=24e6, flops=24e6, peak=27e6)
     own = own.model_copy(update={"runs_on": own.runs_on.model_copy(update={"ranks": 3})})
-    few = predictor.predict(own, ALL["quartz"], reference=HERE, cores=2)
+    here = HERE.model_copy(update={"cores": 4})
+    few = predictor.predict(own, ALL["quartz"], reference=here, cores=2)
     assert few.abstained == "its 3 ranks would share 2 cores, and ranks that wait keep a core busy"
-    assert predictor.predict(own, ALL["quartz"], reference=HERE, cores=3).abstained is None
-    curve = predictor.answer(own, {"quartz": ALL["quartz"]}, HERE).curves["quartz"]
+    assert few.runtime_s.high > MOST_SHOWN_FACTOR * few.runtime_s.mid
+    assert predictor.predict(own, ALL["quartz"], reference=here, cores=3).abstained is None
+    curve = predictor.answer(own, {"quartz": ALL["quartz"]}, here).curves["quartz"]
     assert curve.nearest(3).abstained is None
     assert curve.nearest(2).abstained == few.abstained
+    crowded = predictor.predict(own, ALL["quartz"], reference=HERE, cores=3)
+    assert crowded.abstained == few.abstained.replace("would share", "shared")
 
 
 def test_measured_thread_counts_are_answers_too(predictor: Predictor) -> None:
@@ -385,6 +390,21 @@ def test_the_time_on_one_thread_is_measured_on_one_core(predictor: Predictor) ->
     assert found.runtime_s.mid == pytest.approx(4.75)
 
 
+@pytest.mark.parametrize(("waited_s", "two_cores_s"), [(5.0, 5.0), (2.0, 8.0), (0.0, 10.0)])
+def test_a_program_of_two_threads_that_shared_a_core_gains_from_two_what_they_waited(
+    predictor: Predictor, waited_s: float, two_cores_s: float
+) -> None:
+    one = HERE.model_copy(update={"cores": 1})
+    counters = {"cpu_time_s": 10.0, "run_queue_s": waited_s}
+    lacking = ("loads", "stores", "l1_load_misses", "llc_load_misses")
+    ran = profile(threads=2, runtime_s=10.0, counters=counters, drop=lacking)
+    assert predictor.predict(ran, one, reference=one).basis is Basis.MEASURED
+    alone, both = (
+        predictor.predict(ran, ALL["quartz"], reference=one, cores=cores) for cores in (1, 2)
+    )
+    assert both.runtime_s.mid / alone.runtime_s.mid == pytest.approx(two_cores_s / 10.0)
+
+
 @pytest.mark.parametrize(("threads", "cpu_s"), [(1, 4.0), (2, 4.0), (2, 2.0), (2, 3.0)])
 def test_on_one_core_a_program_takes_no_longer_than_its_processor_time(
     predictor: Predictor, threads: int, cpu_s: float
@@ -393,7 +413,7 @@ def test_on_one_core_a_program_takes_no_longer_than_its_processor_time(
     counters = {"instructions": 1e11, "cpu_time_s": cpu_s}
     ran = profile(threads=threads, runtime_s=2.0, counters=counters)
     home = platforms.shipped()[ran.platform]
-    assert cores_used(ran) == 2
+    assert cores_used(ran, home) == 2
     one, two = (predictor.predict(ran, home, reference=home, cores=n) for n in (1, 2))
     assert (one.basis, two.basis) == (Basis.SCALED, Basis.MEASURED)
     assert one.runtime_s.mid == pytest.approx(cpu_s, rel=0.01)

@@ -140,6 +140,16 @@ def test_processor_time_tells_the_serial_share(
     assert not found.measured
 
 
+@pytest.mark.parametrize(("waited_s", "serial"), [(5.0, 0.0), (2.5, 0.5), (0.0, 1.0), (None, 0.0)])
+def test_threads_that_shared_a_core_tell_by_their_waits_what_they_do_side_by_side(
+    waited_s: float | None, serial: float
+) -> None:
+    node = platforms.shipped()["quartz"].model_copy(update={"cores": 1})
+    counters = {"cpu_time_s": 10.0} | ({} if waited_s is None else {"run_queue_s": waited_s})
+    ran = profile(threads=2, runtime_s=10.0, counters=counters)
+    assert ThreadScaling.of(ran, node).serial_share == pytest.approx(serial)
+
+
 @pytest.mark.parametrize(
     ("one_thread_s", "share", "serial"),
     [

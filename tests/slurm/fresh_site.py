@@ -29,6 +29,7 @@ from slurm_cluster import ClusterUnavailable, cluster, wait_until
 from third_programs import third_programs
 from two_kinds import TwoKinds
 
+from berth.pilot.units import MOST_SHOWN_FACTOR
 from berth.plugin.store import Store
 
 BERTH = str(Path(sys.executable).with_name("berth"))
@@ -131,11 +132,19 @@ class FreshSite:
         return statistics.median(s[0] for s in spent), statistics.median(s[1] + s[2] for s in spent)
 
     def script(self, program: Program, runs: int) -> Path:
-        """Return a script that runs the program so many times, and prints how long each took."""
+        """Return a script that runs the program so many times, and prints how long each took and
+        the largest memory of its control group, without the files that are in memory."""
         script = self.work / f"{program.name}-{runs}.sh"
+        group = f"/sys/fs/cgroup/memory/{self.cluster.root.name}-{program.name}"
         script.write_text(
-            f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R %U %S'\n"
-            f"for i in $(seq {runs}); do time {shlex.join(program.command)} > /dev/null; done\n"
+            f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R %U %S'\nmkdir {group}\n"
+            # Ranks of MPI may end after their launcher.
+            f"trap 'for i in 1 2 3 4 5; do rmdir {group} && break; sleep 0.2; done; :' EXIT\n"
+            f"for i in $(seq {runs}); do time {{ (\n"
+            f"  echo $BASHPID > {group}/cgroup.procs\n"
+            f"  exec {shlex.join(program.command)} > /dev/null\n); }}; done\n"
+            f"cached=$(sed -n 's/^total_cache //p' {group}/memory.stat)\n"
+            f"echo held $(($(cat {group}/memory.max_usage_in_bytes) - cached))\n"
         )
         script.chmod(0o755)
         return script
@@ -146,9 +155,7 @@ class FreshSite:
         ``name``: that of the workload, with the program's in the place of ``{}``.
         """
         job_id, said = self._submitted(program, "--hold", name=name)
-        where = self.cluster.job(job_id)["Partition"]
-        if where == "auto" and program.threads > 1:
-            where = "pair"  # staying is one of the places: of auto's nodes, B's alone has two cores
+        where = self._place(program, job_id)
         self.cluster.run("scancel", str(job_id))
         words = ("jobs", "decisions", str(job_id), "--json", "--site", str(self.site))
 
@@ -162,6 +169,7 @@ class FreshSite:
             for row in ranked
             if (seconds := row.get("runtime_s") or row.get("predicted_s"))
             and row["candidate"] in PLACES
+            and seconds[2] <= MOST_SHOWN_FACTOR * seconds[1]  # wider: not known
         }
         left_out = {
             row["candidate"]: row["excluded"]
@@ -179,9 +187,11 @@ class FreshSite:
         spent = _lines(output)
         if state != "COMPLETED" or len(spent) != 1:
             raise DoesNotRun(f"{name}: the job that Berth placed is {state}")
-        job = self.cluster.job(job_id)
-        one.ran = job["Partition"]
-        hours, minutes, seconds = map(int, job["RunTime"].split(":"))
+        one.ran = self._place(one.program, job_id)
+        (held,) = _lines(output, "held ")
+        (profile,) = self._profiles(one.program)
+        one.memory_bytes = json.loads(profile.read_text())["peak_memory_bytes"], held[0]
+        hours, minutes, seconds = map(int, self.cluster.job(job_id)["RunTime"].split(":"))
         one.job_s = 3600.0 * hours + 60 * minutes + seconds, spent[0][0]
         return str(job_id)
 
@@ -200,6 +210,12 @@ class FreshSite:
             script=f"#!/bin/bash\nexec {self.script(program, 1)}\n", user=None,
         )  # fmt: skip
         return job.id, job.message.strip()
+
+    def _place(self, program: Program, job_id: int) -> str:
+        """Return the partition of a job; B's for a job of two threads that stayed in ``auto``, of
+        whose nodes B's alone has two cores."""
+        where: str = self.cluster.job(job_id)["Partition"]
+        return "pair" if where == "auto" and program.threads > 1 else where
 
     def _idle(self) -> bool:
         states = self.cluster.run("sinfo", "-h", "-N", "-o", "%T").stdout.split()
@@ -220,10 +236,11 @@ class FreshSite:
         return {job: str(counted.get(job, "")) for job in jobs}
 
 
-def _lines(output: Path) -> list[tuple[float, ...]]:
-    """Return the seconds of each run that a job printed: by the clock, of user and of system."""
+def _lines(output: Path, word: str = "took ") -> list[tuple[float, ...]]:
+    """Return the numbers of a job's lines that begin with ``word``; of each run the seconds by the
+    clock, of user and of system."""
     lines = output.read_text(errors="replace").splitlines()
-    return [tuple(map(float, line.split()[1:])) for line in lines if line.startswith("took ")]
+    return [tuple(map(float, line.split()[1:])) for line in lines if line.startswith(word)]
 
 
 def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:

@@ -20,6 +20,8 @@ from berth.plugin.report.terminal import table_text
 
 SAME = 1.1
 """Times within this factor cannot be put in the wrong order."""
+NEAR = 0.03
+"""Largest error of a memory that is counted as right."""
 PLACES = {"full": "A", "pair": "B"}
 Interval = tuple[float, float, float]
 """Lower end, middle and upper end, in seconds."""
@@ -59,6 +61,8 @@ class Outcome:
     """Where the real job ran."""
     job_s: tuple[float, float] | None = None
     """Seconds of the real job: as Slurm recorded them, and of the program in it."""
+    memory_bytes: tuple[float, float] | None = None
+    """Peak of the memory by the pilot on B, and of the control group of the real job."""
     counted: str = ""
     """How learning used that job (``used``, ``too-short`` ...)."""
 
@@ -230,6 +234,28 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
                       for one in again if one not in used),
             *_tables(again, lambda one: one.learnt, "pair", lambda one: one.ran),
         ]  # fmt: skip
+        memory = {
+            one.program.name: one.memory_bytes[0] / one.memory_bytes[1]
+            for one in again
+            if one.memory_bytes is not None
+        }
+        peaks = [one.memory_bytes for one in again if one.memory_bytes is not None]
+        if memory:
+            worst = max(memory, key=lambda name: abs(math.log(memory[name])))
+            near = sum(abs(ratio - 1) <= NEAR for ratio in memory.values())
+            lines.append(
+                f"Memory by the pilot over the peak of the job's control group: within {NEAR:.0%} "
+                f"{near} of {len(memory)}, median {statistics.median(memory.values()):.3f}, "
+                f"farthest {memory[worst]:.3f} ({worst}); they differ by at most "
+                f"{max(abs(a - b) for a, b in peaks) / 1e6:.1f} MB"
+            )
+        own = [
+            (one.took_s[one.ran], one.learnt.predicted[one.ran])
+            for one in again
+            if one.ran in one.learnt.predicted
+        ]
+        held = sum(low <= took_s <= high for took_s, (low, _, high) in own)
+        lines.append(f"Intervals that held on the node where the job ran: {held} of {len(own)}")
         elsewhere = [one for one in again if one.ran != first_place(one.piloted)]
         lines += [
             f"{one.program.name}: the real job ran on {shown_place(one.ran)}, sent to "

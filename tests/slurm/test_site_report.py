@@ -88,11 +88,16 @@ def test_the_second_half_names_jobs_that_taught_nothing_and_jobs_that_ran_elsewh
     first, second = (outcome(name, 1.0, 2.0, "pair") for name in ("first", "second"))
     first.ran, first.counted, first.learnt = "pair", "used", Answer("full")
     second.ran, second.counted, second.learnt = "full", "too-short", Answer("pair")
+    first.memory_bytes, second.memory_bytes = (10e6, 10.1e6), (6e6, 10e6)
     text = "\n".join(report([first, second]))
     assert "1 of 2 jobs were learnt from; second: too-short" in text
     assert "second: the real job ran on A, sent to B after the pilot" in text
     assert "0 of 2 (0%)" in text
     assert "1 of 2 (50%)" in text
+    assert (
+        "within 3% 1 of 2, median 0.795, farthest 0.600 (second); they differ by at most 4.0 MB"
+        in text
+    )
 
 
 def test_pilots_on_the_other_kind_have_their_own_tables_and_their_cost() -> None:

@@ -14,7 +14,7 @@ from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.gpu.device import opened
 from berth.pilot.network.links import in_words, measure_link
-from berth.pilot.node import doubts, measure_gpu_node, measure_node
+from berth.pilot.node import measure_gpu_node, measure_node
 from berth.pilot.options import check_name
 from berth.pilot.profile import Profile
 from berth.pilot.ranks import job_nodes, records_in, with_ranks
@@ -61,7 +61,7 @@ def node(
             measurement = measure_node(
                 into, build_suite, name=name, node=here, kernels=kernels, full=full, say=say
             )
-    for text in (*measurement.problems, *doubts(measurement)):
+    for text in measurement.problems:
         click.echo(f"warning: {text}", err=True)
     if not measurement.complete:
         raise PilotError(

@@ -59,7 +59,7 @@ class ThreadScaling:
         ``most_speedup`` returns the speedup over one core that a number of cores gives the program
         at most, where memory bandwidth does not grow with the cores.
         """
-        declared = cores_used(profile)
+        declared = cores_used(profile, reference)
         points = {p.threads: p.runtime_s for p in profile.scaling}
         took = run_s(profile)
         if took is not None and declared in points:
@@ -105,13 +105,17 @@ def _unfitted(
     Threads that busy-wait count as busy.
     """
     cores = declared if reference is None else min(declared, reference.cores)
+    busy = busy_cores(profile, reference)
+    if reference is not None and cores < declared and profile.one_thread_s is None:
+        alone = _busy_side_by_side(profile, reference)
+        busy, cores = (busy, cores) if alone is None else (alone, declared)
     if cores < 2:
         return 0.0
     if took is not None and profile.one_thread_s is not None:
         together = cores * _processor_share(reference)
         ideal = 1 / most_speedup(cores)
         measured = took / profile.one_thread_s * together / min(1.0, together) / cores
-    elif busy := busy_cores(profile, reference):
+    elif busy:
         ideal, measured = 1 / cores, 1 / min(max(busy, 1.0), float(cores))
     else:
         return 0.0
@@ -119,13 +123,13 @@ def _unfitted(
     return min(max(share, 0.0), MOST_SERIAL)
 
 
-def cores_used(profile: Profile) -> int:
+def cores_used(profile: Profile, reference: Platform | None) -> int:
     """Return how many cores a run used: its threads and ranks, or where it has only one of each
     those that processes side by side kept busy, which shows in the processor time."""
     declared = profile.runs_on.threads * profile.runs_on.ranks
     if declared > 1:
         return declared
-    return max(declared, math.ceil((busy_cores(profile, None) or 0.0) - HELPERS))
+    return max(declared, math.ceil((busy_cores(profile, reference) or 0.0) - HELPERS))
 
 
 def least_cores(profile: Profile) -> int:
@@ -159,6 +163,17 @@ def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
 def _processor_share(reference: Platform | None) -> float:
     """Return the share of its cores' time that a platform's quota grants (1: no quota)."""
     return 1.0 if reference is None else reference.signature.processor_share or 1.0
+
+
+def _busy_side_by_side(profile: Profile, reference: Platform) -> float | None:
+    """Return how many cores threads that shared fewer would keep busy on average, each on its own:
+    without their waits for each other. None: how long they waited is not known."""
+    spent, waited_s = profile.value("cpu_time_s"), profile.value("run_queue_s")
+    if spent is None or waited_s is None or profile.runtime is None:
+        return None
+    took = profile.runtime.median_s - waited_s
+    taken_off = profile.runtime.noise is not None and profile.runs_on.threads <= reference.cores
+    return None if taken_off or took <= 0 else spent / (took * _processor_share(reference))
 
 
 def _amdahl(points: dict[int, float], most_speedup: Callable[[int], float]) -> float:

@@ -99,17 +99,18 @@ def _incomplete(profile: Profile) -> str | None:
     return "the pilot run did not complete" if failed else None
 
 
-def crowded(profile: Profile, point: Allocation) -> str | None:
-    """Return a sentence if several MPI ranks would have to share a core; None: each rank has a
-    core.
+def crowded(profile: Profile, point: Allocation, ran_on: Allocation) -> str | None:
+    """Return a sentence if several MPI ranks would have to share a core, or did where the program
+    was measured; None: each rank has a core.
 
     A rank that busy-waits keeps the other ranks on its core from running.
     """
     ranks = profile.runs_on.ranks
-    if point.platform.is_gpu or point.units >= ranks:
-        return None
-    cores = "1 core" if point.units == 1 else f"{point.units} cores"
-    return f"its {ranks} ranks would share {cores}, and ranks that wait keep a core busy"
+    for each, share in ((point, "would share"), (ran_on, "shared")):
+        if not each.platform.is_gpu and each.units < ranks:
+            cores = "1 core" if each.units == 1 else f"{each.units} cores"
+            return f"its {ranks} ranks {share} {cores}, and ranks that wait keep a core busy"
+    return None
 
 
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from berth.pilot.profile import Profile
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.amdahl import busy_cores, cores_used
+from berth.predictor.families.program.amdahl import busy_cores
 from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import Calibration, Labelled, ProgramBundle
 from berth.predictor.families.program.features import feature_row
@@ -96,8 +96,13 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        self._measured = _measured_log_times(reading.profile)
+        ran_on = layout.table.points[layout.reference].units
+        self._measured = _measured_log_times(reading.profile, ran_on)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
+        runtime = reading.profile.runtime
+        noisy = runtime is None or runtime.noise is not None  # then the noise has the spread in it
+        spread = 0.0 if runtime is None or noisy else runtime.spread_s / runtime.median_s
+        self._run_log_width = max(LEAST_LOG_WIDTH, 2 * spread)
 
     def estimates(self) -> list[LogEstimate]:
         points = self._layout.table.points[: self._layout.count]
@@ -125,10 +130,9 @@ class _Program:
         basis = Basis.PRIOR
         if entry is not None and not layout.assumed:
             basis = _basis(entry, abs(math.log2(more_cores)))
-        half_width = math.hypot(NORMAL_90 * moved.deviation, moved.cache_width)
         return LogEstimate(
             moved.log_time,
-            max(LEAST_LOG_WIDTH, half_width),
+            math.hypot(NORMAL_90 * moved.deviation, moved.cache_width, self._run_log_width),
             basis,
             NORMAL_90 * moved.own_deviation,
         )
@@ -159,11 +163,7 @@ class _Program:
         roofline from the run, and the interval widens per doubling from the nearest measured count,
         up to what the run's own processor time allows.
         """
-        reading, measured = self._reading, self._measured
-        runtime = reading.profile.runtime
-        noisy = runtime is None or runtime.noise is not None  # then the noise has the spread in it
-        spread = 0.0 if runtime is None or noisy else runtime.spread_s / runtime.median_s
-        width = max(LEAST_LOG_WIDTH, 2 * spread)
+        reading, measured, width = self._reading, self._measured, self._run_log_width
         if point.units in measured:
             return LogEstimate(measured[point.units], width, Basis.MEASURED)
         nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
@@ -274,11 +274,12 @@ def _calibrated(prior: Calibration, reading: ProgramReading, index: int, residua
     return float(prior.log_time(*parts, reading.log_efficiency, residual)[0])
 
 
-def _measured_log_times(profile: Profile) -> dict[int, float]:
-    """Return the log of the measured seconds by number of cores, on the profile's own platform."""
+def _measured_log_times(profile: Profile, ran_on: int) -> dict[int, float]:
+    """Return the log of the measured seconds by number of cores, on the profile's own platform;
+    ``ran_on``: those of the main run."""
     log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.one_thread_s is not None:
         log_times_by_cores[1] = math.log(profile.one_thread_s)
     if profile.runtime is not None:
-        log_times_by_cores[cores_used(profile)] = math.log(profile.runtime.median_s)
+        log_times_by_cores[ran_on] = math.log(profile.runtime.median_s)
     return log_times_by_cores

@@ -35,6 +35,9 @@ WIDEST_USEFUL_FACTOR = 20.0
 """Largest useful interval: Berth abstains if its upper end exceeds this many times the predicted
 time."""
 
+NOT_KNOWN_LOG_WIDTH = math.log(2 * MOST_SHOWN_FACTOR)
+"""Half width in log of a time of which nothing is known: it is shown as such."""
+
 
 class Predictor:
     """Predictor of programs with one bundle. Immutable after loading; safe to share between
@@ -76,7 +79,7 @@ class Predictor:
         profile was measured on; without it, the prediction is not scaled to the measured time and
         abstains. Raises UsageError for a profile without run time or counters.
         """
-        units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
+        units = gpus if platform.is_gpu else cores or usable_cores(profile, platform, reference)
         return self.predict_points(profile, [Allocation(platform, units)], reference=reference)[0]
 
     def answer(
@@ -87,7 +90,11 @@ class Predictor:
         ``reference`` is the platform that the profile was measured on. None: predictions are not
         scaled to the measured time and abstain.
         """
-        points = [Allocation(p, units) for p in platforms.values() for units in _grid(profile, p)]
+        points = [
+            Allocation(p, units)
+            for p in platforms.values()
+            for units in _grid(profile, p, reference)
+        ]
         predictions = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
         for prediction in predictions:
@@ -118,7 +125,8 @@ class Predictor:
                 growth=growth,
                 launch_s=float(launches[index]),
                 ran_on=reference,
-                doubt=doubts[point.platform.name] or crowded(profile, point),
+                doubt=doubts[point.platform.name],
+                crowded=crowded(profile, point, layout.table.points[layout.reference]),
             )
             for index, (point, point_estimate) in enumerate(zip(points, estimates, strict=True))
         ]
@@ -140,7 +148,8 @@ class Predictor:
         home = reference or assumed
         own = [Allocation(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
         cpus = [Allocation(platform, 1) for platform in platforms.values() if not platform.is_gpu]
-        run = Allocation(home, cores_used(profile))
+        used, most = cores_used(profile, reference), home.cores * (profile.runs_on.nodes or 1)
+        run = Allocation(home, used if home.is_gpu else min(used, most))
         table = Ceilings.of([*points, run, Allocation(home, 1), *own, *cpus])
         first = len(points) + 2
         return RateTable(
@@ -212,7 +221,7 @@ def _names(points: Sequence[Allocation]) -> list[str]:
     return list(dict.fromkeys(point.platform.name for point in points))
 
 
-def _grid(profile: Profile, platform: Platform) -> list[int]:
+def _grid(profile: Profile, platform: Platform, reference: Platform | None) -> list[int]:
     """Return the core counts of a platform to predict for, ascending; a GPU platform gets ``[1]``.
 
     These are the usual counts, and those that the program was run with.
@@ -220,18 +229,18 @@ def _grid(profile: Profile, platform: Platform) -> list[int]:
     if platform.is_gpu:
         return [1]
     runs_on = profile.runs_on
-    own = {runs_on.ranks, runs_on.ranks * runs_on.threads, cores_used(profile)}
+    own = {runs_on.ranks, runs_on.ranks * runs_on.threads, cores_used(profile, reference)}
     return sorted({*core_grid(platform), *(n for n in own if n <= platform.cores)})
 
 
-def usable_cores(profile: Profile, platform: Platform) -> int:
+def usable_cores(profile: Profile, platform: Platform, reference: Platform | None = None) -> int:
     """Return the number of cores that the program would use on ``platform``.
 
     All cores if the profile has measured scaling, else at most those that its run used.
     """
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
-    return max(1, min(platform.cores, cores_used(profile)))
+    return max(1, min(platform.cores, cores_used(profile, reference)))
 
 
 def too_wide(log_width: float) -> str:
@@ -251,12 +260,16 @@ def _prediction(
     launch_s: float,
     ran_on: Platform | None,
     doubt: str | None,
+    crowded: str | None,
 ) -> Prediction:
     platform, reference_s = point.platform, reading.runtime_s
-    runtime = around(math.exp(estimated.log_time), estimated.log_width)
-    abstained = None if estimated.basis is Basis.MEASURED else doubt
-    if abstained is None and estimated.log_width > math.log(WIDEST_USEFUL_FACTOR):
-        abstained = too_wide(estimated.log_width)
+    log_width = estimated.log_width
+    abstained = None if estimated.basis is Basis.MEASURED else doubt or crowded
+    if abstained is not None and crowded is not None:
+        log_width = NOT_KNOWN_LOG_WIDTH
+    if abstained is None and log_width > math.log(WIDEST_USEFUL_FACTOR):
+        abstained = too_wide(log_width)
+    runtime = around(math.exp(estimated.log_time), log_width)
     share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
     return Prediction(
         workload=reading.profile.name,
@@ -270,6 +283,6 @@ def _prediction(
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
         bound=reading.roofs.bound(index) if reading.counted else Bound.UNKNOWN,
         abstained=abstained,
-        own_log_width=estimated.own_log_width,
+        own_log_width=None if log_width > estimated.log_width else estimated.own_log_width,
         launch_s=launch_s,
     )
