@@ -15,7 +15,6 @@ from berth.predictor.families.language_model.bundle import (
     RESIDUALS,
     HeadEntry,
     LlmManifest,
-    Widths,
     residuals_file,
 )
 from berth.predictor.families.language_model.candidates import RULES, RuleChoice
@@ -27,13 +26,11 @@ from berth.predictor.families.language_model.physics import (
     TTFT,
 )
 from berth.predictor.families.language_model.residual import NUMBERS, TIES
-from berth.predictor.families.language_model.situation import Situation
 from lab.datasets.llm import BENCH, SERVING
 from lab.datasets.llm_tables import INFERENCEX, TABLES
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.llm.cases import Cases, table
-from lab.llm.situations import Fit, cells_in, fit
-from lab.llm.widths import NOTHING
+from lab.llm.held_out import Fit, cells_in, fit
 
 LIBRARIES = ("numpy", "scipy")
 STEPS = len(HEADS) + 1
@@ -53,21 +50,19 @@ def train(
     seed: int,
     command: str,
     figures: Mapping[str, float],
-    widths: Mapping[str, Widths],
     choices: Mapping[str, Sequence[RuleChoice]],
     advance: Callable[[str], None] = lambda _: None,
 ) -> LlmManifest:
     """Train all heads and write the bundle. The same data and seed give the same id.
 
-    ``widths``, ``choices``: of an evaluation (``--report``). Raises UsageError where a head's are
-    missing.
+    ``choices``: of an evaluation (``--report``). Raises UsageError where a head's are missing.
     """
     residuals, measured, entries = {}, {}, []
     for head in HEADS:
         data = table(head)
         fitted = fit(data, seed)
         residuals[head], measured[head] = fitted.process, fitted.measured
-        entries.append(_entry(data, fitted, widths.get(head, NOTHING), choices.get(head, ())))
+        entries.append(_entry(data, fitted, choices.get(head, ())))
         advance(head)
     manifest = LlmManifest(
         schema=LLM_SCHEMA,
@@ -87,10 +82,10 @@ def train(
     return written
 
 
-def _entry(data: Cases, fitted: Fit, widths: Widths, choices: Sequence[RuleChoice]) -> HeadEntry:
-    if Situation.BLOCK not in widths.situations or not widths.lengths.log_width:
+def _entry(data: Cases, fitted: Fit, choices: Sequence[RuleChoice]) -> HeadEntry:
+    if not choices:
         raise UsageError(
-            f"there are no widths for {data.head!r}",
+            f"there are no choices of rules for {data.head!r}",
             hint=f"give the evaluation.json of `{REPORT}`",
         )
     return HeadEntry(
@@ -98,7 +93,6 @@ def _entry(data: Cases, fitted: Fit, widths: Widths, choices: Sequence[RuleChoic
         **dict(data.codes),
         cells=cells_in(data),
         rows=len(data),
-        widths=widths,
         effects=fitted.effects,
         kernels=fitted.process.kernels,
         mean=fitted.process.mean,
@@ -108,21 +102,9 @@ def _entry(data: Cases, fitted: Fit, widths: Widths, choices: Sequence[RuleChoic
 
 def card(manifest: LlmManifest) -> str:
     """``CARD.md`` as text."""
-    widths = [
-        (_WHAT[head.head], part, width.split, str(width.rows), str(width.groups),
-         f"{math.exp(width.log_width):.2f}")
-        for head in manifest.heads
-        for part, width in (
-            *((situation.value, each) for situation, each in head.widths.situations.items()),
-            ("lengths beyond, at a factor e", head.widths.lengths),
-            ("sequences beyond, at a factor e", head.widths.sequences),
-            ("device not measured", head.widths.relative),
-            ("server not measured", head.widths.framework),
-        )
-        if width is not None
-    ]  # fmt: skip
     choices = [
         (_WHAT[head.head], each.novelty.value, str(each.rows), str(each.folds), each.rule.value,
+         f"{math.exp(each.errors[each.rule].log_width):.2f}",
          *(f"{each.errors[rule].median_error:.1%}" for rule in RULES))
         for head in manifest.heads
         for each in head.choices
@@ -138,10 +120,15 @@ def card(manifest: LlmManifest) -> str:
                 "from its nearest relative; without one, an abstention.",
             ],
             "Which rule answers": [
-                "Median error of each rule on held-out folds where one thing is new, and the rule",
-                "that answers there; where nothing is new, the learnt one.",
+                "Median error of each rule on held-out folds where one thing is new, the rule",
+                "that answers there, and the factor from the middle to an end of its 90 %",
+                "interval: each (hardware, framework, model) weighs the same. Of several things",
+                "that are new the hardest decides, and the interval is at least that of a new",
+                "load or server. That of an unseen accelerator is of a handful: not guaranteed.",
                 "",
-                *markdown_table(("quantity", "new", "rows", "folds", "answers", *RULES), choices),
+                *markdown_table(
+                    ("quantity", "new", "rows", "folds", "answers", "interval x", *RULES), choices
+                ),
             ],
             "Data": [
                 *source_lines(manifest.training.sources),
@@ -156,18 +143,7 @@ def card(manifest: LlmManifest) -> str:
                 "a share of the rated power. Offline throughput at other bits than 16, or with",
                 "outputs unlike inputs in length, stands on physics.",
             ],
-            "Widths": [
-                "Factor from the middle to an end of the 90 % interval, by how similar a case is",
-                "to what was measured; from parts that nothing was fitted on, each block weighing",
-                "the same. What a load outside the measured range adds, and what a device adds",
-                "that was not measured, are added to it in quadrature (of logarithms). That of an",
-                "unseen accelerator is of a handful of them: not guaranteed.",
-                "",
-                *markdown_table(
-                    ("quantity", "situation", "split", "rows", "blocks", "factor"), widths
-                ),
-            ],
         },
-        figures="The split is in the name.",
+        figures="What is new is in the name; the rule is decided by the other folds.",
         command=REPORT,
     )

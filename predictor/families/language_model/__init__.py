@@ -16,5 +16,5 @@ FAMILY = FamilyEntry(
     "language_model",
     ("language-model",),
     load_from(f"{_HERE}.language_model_family", "LanguageModelFamily"),
-    bundle_readers={"berth.llm-bundle/5": f"{_HERE}.bundle"},
+    bundle_readers={"berth.llm-bundle/6": f"{_HERE}.bundle"},
 )

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.core.arrays import array_file, read_arrays
 from berth.predictor.core.bundle import (
     MANIFEST,
     SHIPPED_BUNDLES,
     BundleManifest,
-    LogWidth,
     Training,
     check_complete,
     check_features,
@@ -46,64 +44,16 @@ from berth.predictor.families.language_model.residual import (
     Residual,
     ResidualKernel,
 )
-from berth.predictor.families.language_model.situation import MeasuredCase, Similarity, Situation
+from berth.predictor.families.language_model.situation import MeasuredCase, Similarity
 
-LLM_SCHEMA = "berth.llm-bundle/5"
+LLM_SCHEMA = "berth.llm-bundle/6"
 RESIDUALS = "residuals.npz"
 _MOST_BYTES = 64 * 2**20
 _PARTS = {"ties": np.int64, "numbers": np.float64, "weights": np.float64}
 _MEASURED = ("log_seconds", "log_roofs")
 UNMEASURED = math.log(10.0)
-"""Half width in log time where the framework was not measured (``Situation.APART``): an
-assumption."""
+"""Half width in log time where the server was not measured (``Similarity.apart``): assumed."""
 DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
-
-
-_NO_WIDTH = LogWidth(log_width=0, rows=1, groups=1, split="none")
-
-
-class Widths(Document):
-    """Half widths of the 90 % interval of one head, which add in quadrature."""
-
-    situations: dict[Situation, LogWidth]
-    lengths: LogWidth
-    """For ``Similarity.lengths`` of 1; with its square root, as a random walk."""
-    sequences: LogWidth
-    """For ``Similarity.sequences`` of 1; with its square root."""
-    relative: LogWidth
-    """On a device that was not itself measured."""
-    framework: LogWidth | None = None
-    """With a server that another stands for; None: too few servers were measured."""
-
-    def of(self, situation: Situation) -> LogWidth:
-        """Return the width in a situation; where it was not measured, that of the next less similar
-        one, or the widest."""
-        order = list(Situation)
-        less_similar = order[order.index(situation) :]
-        return next(
-            (self.situations[each] for each in less_similar if each in self.situations),
-            max(self.situations.values(), key=lambda width: width.log_width),
-        )
-
-    def log_width(self, similarity: Similarity) -> float:
-        """Return the half width in log time: the root of the sum of squares of what the situation,
-        the load and the device contribute."""
-        other = self.framework if similarity.framework else _NO_WIDTH
-        if similarity.situation is Situation.APART or other is None:
-            return UNMEASURED
-        return math.hypot(
-            self.of(similarity.situation).log_width,
-            self.of_load(similarity),
-            self.relative.log_width * (not similarity.is_measured),
-            other.log_width,
-        )
-
-    def of_load(self, similarity: Similarity) -> float:
-        """Return the half width that a load outside the measured loads adds."""
-        return math.hypot(
-            self.lengths.log_width * math.sqrt(similarity.lengths),
-            self.sequences.log_width * math.sqrt(similarity.sequences),
-        )
 
 
 class HeadEntry(Codes):
@@ -113,36 +63,36 @@ class HeadEntry(Codes):
     cells: tuple[MeasuredCase, ...]
     """What was measured, and at which loads."""
     rows: int = Field(ge=1)
-    widths: Widths
     effects: TermEffects
     """Calibrated factors of the physical model."""
     kernels: tuple[ResidualKernel, ...]
     mean: float
     """Log seconds that the Gaussian process adds far from all measured rows."""
-    choices: tuple[RuleChoice, ...]
-    """Which rule answers where something is new; where nothing is, the learnt one."""
+    choices: tuple[RuleChoice, ...] = Field(min_length=1)
+    """Which rule answers where something, or nothing, is new, and the interval that it needed."""
+
+    def choice(self, novelty: Novelty) -> RuleChoice:
+        """Return the choice where this is new; where no folds of this kind were measured, that of
+        the next harder kind, else of the hardest."""
+        order = list(Novelty)
+        places = [order.index(each.novelty) for each in self.choices]
+        harder = [place for place in places if place <= order.index(novelty)]
+        return self.choices[places.index(max(harder) if harder else min(places))]
 
     def log_width(self, similarity: Similarity, version_width: float) -> float:
-        """Return the half width in log time of the rule that answers: where something is new, what
-        it needed on held-out folds of that kind; at least ``version_width`` where no version of
-        the server was published."""
-        width = self.widths.log_width(similarity)
-        choice = self.choice(similarity.novelty)
-        if similarity.situation is Situation.APART:
-            return width
-        if choice is not None:
-            server = self.widths.framework if similarity.framework else None
-            width = math.hypot(
-                choice.errors[choice.rule].log_width,
-                self.widths.of_load(similarity) * (similarity.novelty is not Novelty.LOAD),
-                0.0 if server is None else server.log_width,
-            )
+        """Return the half width in log time of the rule that answers: what it needed on held-out
+        folds where the same is new, at least what a load or a server needs that is new beside that,
+        and at least ``version_width`` where no version of the server was published."""
+        measured = {each.novelty for each in self.choices}
+        if similarity.apart or (similarity.framework and Novelty.SERVER not in measured):
+            return UNMEASURED
+        new = {similarity.novelty}
+        new |= {Novelty.LOAD} if similarity.outside else set()
+        new |= {Novelty.SERVER} if similarity.framework else set()
+        chosen = [self.choice(novelty) for novelty in new]
+        width = max(each.errors[each.rule].log_width for each in chosen)
         is_published = any(cell.versions for cell in self.cells)
         return width if is_published else max(width, version_width)
-
-    def choice(self, novelty: Novelty) -> RuleChoice | None:
-        """Return the choice where this is new; None: no folds of this kind were measured."""
-        return next((each for each in self.choices if each.novelty is novelty), None)
 
 
 class LlmManifest(BundleManifest):
@@ -176,7 +126,7 @@ class LlmModel:
         """Return the half width in log time between versions of a server, of requests given all at
         once (``SATURATED``): for heads of which no version was published."""
         of_version = self.heads[SATURATED].entry.choice(Novelty.VERSION)
-        return 0.0 if of_version is None else of_version.errors[of_version.rule].log_width
+        return of_version.errors[of_version.rule].log_width
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:

@@ -49,8 +49,14 @@ class Novelty(StrEnum):
     EXPERTS = "new mixture of experts"
     MODEL = "new model"
     VERSION = "new server version"
-    """Another version of the server was measured, or none is named or published."""
+    """Another version of the server was measured."""
     LOAD = "new load"
+    KIND = "new kind or precision"
+    """No model of this kind and size was measured at this precision with this server there."""
+    COMBINATION = "new combination"
+    """The model was not measured at this precision with this server on this device."""
+    SERVER = "new server"
+    """Another server stands for this one, which was not measured."""
     NOTHING = "nothing new"
 
 
@@ -65,7 +71,7 @@ class RuleErrors(Document):
 
 
 class RuleChoice(Document):
-    """The rules' errors where one thing is new, and the rule that answers there."""
+    """The rules' errors where one thing, or nothing, is new, and the rule that answers there."""
 
     novelty: Novelty
     rows: int = Field(ge=1)

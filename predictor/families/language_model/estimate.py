@@ -29,11 +29,7 @@ from berth.predictor.families.language_model.physics import (
     log_terms,
 )
 from berth.predictor.families.language_model.residual import code, numbers, ties
-from berth.predictor.families.language_model.situation import (
-    Similarity,
-    Situation,
-    similarity_of,
-)
+from berth.predictor.families.language_model.situation import Similarity, similarity_of
 from berth.predictor.hardware.dominance import dominates
 from berth.predictor.hardware.unit import unit_named
 
@@ -70,10 +66,10 @@ class LlmEstimate:
         version was not measured; ``prior`` where no framework that stands for it was measured on
         the device or a relative of it."""
         similarity = self.similarity
-        if similarity.situation is Situation.APART:
+        if similarity.apart:
             return Basis.PRIOR
-        inside = similarity.is_measured and similarity.is_inside and not similarity.framework
-        alike = similarity.situation is not Situation.UNLIKE and similarity.version_known
+        inside = similarity.is_measured and not similarity.outside and not similarity.framework
+        alike = similarity.alike and similarity.version_known
         return Basis.CALIBRATED if inside and alike else Basis.SCALED
 
     def abstention(self, name: str) -> str | None:
@@ -115,8 +111,7 @@ def estimates(
     limits = dict(zip(relatives, times[len(cases) :], strict=True))
     estimates = []
     for case, by_rule, similarity, bound in zip(cases, times, similar, bounds, strict=False):
-        choice = entry.choice(similarity.novelty)
-        rule = ServingRule.LEARNT if choice is None else choice.rule
+        rule = entry.choice(similarity.novelty).rule
         log_time = by_rule[rule]
         if similarity.stand_in and not similarity.is_measured:
             relative = unit_named(similarity.stand_in)
@@ -173,7 +168,7 @@ def under_roof(seconds: Interval, least: float) -> Interval:
 def too_far(parts: Sequence[LlmEstimate], seconds: Interval, name: str) -> str | None:
     """Return the reason why nobody should act on seconds that are computed from ``parts``, on the
     accelerator ``name``; None: one may."""
-    if any(part.similarity.situation is Situation.APART for part in parts):
+    if any(part.similarity.apart for part in parts):
         return f"nothing was measured on {name} or a relative of it; physics only"
     if math.log(seconds.high / seconds.mid) > WIDEST:
         return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"

@@ -1,10 +1,8 @@
 """How similar a language-model service is to the measured ones.
 
 Measurements are summarised in *cells*: one model at one precision on one accelerator with one
-framework, with the range of loads measured. A case has a ``Situation`` (how much of model,
-precision, accelerator and framework was measured together), a stand-in (the accelerator whose
-measurements apply) and a distance of its load from the measured loads. Each of the three widens
-the interval by what cases left out showed (``bundle.LlmHead.log_width``).
+framework, with the range of loads measured. What is new in a case against the cells decides which
+rule answers and how wide its interval is (``candidates``), by what cases left out showed.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from pydantic import Field
 
@@ -32,54 +29,30 @@ SERVERS = ("vllm", "trtllm", "tensorrt-llm", "sglang", "deepspeed-mii")
 similar rates, so that the first that was measured there stands for another of them."""
 LOAD = ("input tokens", "output tokens", "input per output token", "sequences per GPU", "GPUs")
 """What a range of loads is over."""
-_LENGTHS = 3
-"""Number of the first ``LOAD`` that are lengths."""
-
-
-class Situation(StrEnum):
-    """How similar the measurements on the accelerator (or its stand-in) are to the question, most
-    similar first."""
-
-    BLOCK = "block"
-    """The model with this framework at this precision."""
-    PAIR = "pair"
-    """Models of this kind and size with this framework at this precision; this model with this
-    framework on other accelerators."""
-    MODEL = "model"
-    """As ``PAIR``, but this model was not measured with this framework."""
-    UNLIKE = "unlike"
-    """This framework, but at other precisions or versions, or with models of another kind or
-    size."""
-    APART = "apart"
-    """Other frameworks only, or nothing: an interval is assumed, and predictions abstain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
     """How similar a case is to the measured cases."""
 
-    situation: Situation
+    novelty: Novelty
+    """What is new, the hardest if several things are."""
     stand_in: str
     """Name of the accelerator whose measurements apply; empty: none do."""
     is_measured: bool
     """Whether the case's device is the stand-in itself, and not another device or a slice."""
-    lengths: float
-    """Distance of prompt, answer and their ratio from the measured ones, in natural log; 0: inside,
-    up to ``TOLERANCE``."""
-    sequences: float
-    """The same distance of the sequences per GPU and of the GPUs."""
+    outside: bool = False
+    """Whether the load is outside the measured loads by more than a factor ``TOLERANCE``."""
     framework: str = ""
     """Name of the framework that stands for the asked one, which was not measured; empty: the
     asked one was measured, or none stands for it."""
-    novelty: Novelty = Novelty.NOTHING
-    """What is new, the hardest if several things are."""
     version_known: bool = False
     """Whether the version is named and measured on the stand-in with this model or its like."""
-
-    @property
-    def is_inside(self) -> bool:
-        """Return whether the load is inside the measured loads."""
-        return not self.lengths and not self.sequences
+    alike: bool = True
+    """Whether models of this kind and size were measured there at this precision and version."""
+    apart: bool = False
+    """Whether only other frameworks were measured there, or nothing: an interval is assumed, and
+    predictions abstain."""
 
 
 class MeasuredCase(Document):
@@ -160,38 +133,35 @@ def similarity_of(
         and abs(math.log(cell.parameters / case.model.parameters)) <= math.log(_LARGER)
     ]
     known = any(cell.model == model for cell in of_framework)
-    situation, near = next(
-        (situation, near)
-        for situation, near in (
-            (Situation.BLOCK, own),
-            (Situation.PAIR if known else Situation.MODEL, similar),
-            (Situation.UNLIKE, together),
-            (Situation.APART, of_framework or cells),
-        )
-        if near
-    )
+    near = own or similar or together or of_framework or cells
     is_measured = case.device.whole and case.device.sheet.name == stand_in
-    low = [min(values) for values in zip(*(cell.low for cell in near), strict=True)]
-    high = [max(values) for values in zip(*(cell.high for cell in near), strict=True)]
-    beyond = [
-        max(0.0, math.log(max(least / value, value / most) / TOLERANCE))
+    low = [min(values) / TOLERANCE for values in zip(*(cell.low for cell in near), strict=True)]
+    high = [max(values) * TOLERANCE for values in zip(*(cell.high for cell in near), strict=True)]
+    outside = any(
+        not least <= value <= most
         for value, least, most in zip(load_of(case), low, high, strict=True)
-    ]
-    distances = math.hypot(*beyond[:_LENGTHS]), math.hypot(*beyond[_LENGTHS:])
+    )
     version_known = bool(version) and any(_was(version, cell) for cell in near)
-    if not stand_in:
-        novelty = Novelty.MAKER
-    elif not is_measured:
-        novelty = Novelty.DEVICE
-    elif not known:
-        novelty = Novelty.MODEL if kind_of(case.model) == "dense" else Novelty.EXPERTS
-    elif any(distances):
-        novelty = Novelty.LOAD
-    elif version and not version_known:
-        novelty = Novelty.VERSION
-    else:
-        novelty = Novelty.NOTHING
-    return Similarity(situation, stand_in, is_measured, *distances, other, novelty, version_known)
+    dense = kind_of(case.model) == "dense"
+    novelty = next(
+        novelty
+        for novelty, is_new in (
+            (Novelty.MAKER, not stand_in),
+            (Novelty.DEVICE, not is_measured),
+            (Novelty.MODEL if dense else Novelty.EXPERTS, not known),
+            (Novelty.VERSION, bool(version) and not version_known),
+            (Novelty.LOAD, outside),
+            (Novelty.KIND, not (own or similar)),
+            (Novelty.COMBINATION, not own),
+            (Novelty.SERVER, bool(other)),
+            (Novelty.NOTHING, True),
+        )
+        if is_new
+    )
+    return Similarity(
+        novelty, stand_in, is_measured, outside, other, version_known,
+        alike=bool(own or similar), apart=not together,
+    )  # fmt: skip
 
 
 def _server_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> str:

@@ -14,10 +14,9 @@ from berth.predictor.families.language_model.candidates import (
     ServingRule,
     decide,
 )
-from lab.ground.resume import Resume
-from lab.llm import choices
+from lab.llm import held_out
 from lab.llm.cases import Cases
-from lab.llm.choices import FOLDS_OF, NovelRows, novel_rows, section
+from lab.llm.held_out import FOLDS_OF, Held, held_rows, section
 
 
 def errors(*pairs: tuple[float, float]) -> dict[ServingRule, RuleErrors]:
@@ -52,7 +51,7 @@ def test_a_fold_is_decided_by_the_others() -> None:
         np.where(first, measured, wrong), np.where(first, wrong, measured), wrong + 1, wrong + 1,
     ])  # fmt: skip
     blocks = np.arange(20).astype(str)
-    rows = NovelRows(Novelty.DEVICE, measured, by_rule, np.repeat([0, 1], 10), blocks)
+    rows = Held(np.full(20, "new device"), measured, by_rule, np.repeat([0, 1], 10), blocks)
     answers, widths = rows.nested()
     assert (answers == wrong).all()
     assert (widths == 0).all()
@@ -62,12 +61,21 @@ def test_a_fold_is_decided_by_the_others() -> None:
 def test_each_novelty_is_measured_where_the_rows_have_it(
     campaign: Callable[..., Cases], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choices, "table", campaign)
+    monkeypatch.setattr(held_out, "table", campaign)
     steps: list[int] = []
-    found = novel_rows("offline", 0, Resume(), "test", lambda: steps.append(1))
+    found = held_rows("offline", 0, advance=lambda: steps.append(1))
     assert len(steps) == len(set(FOLDS_OF.values()))
-    by_kind = {rows.novelty: rows for rows in found}
-    assert {Novelty.MAKER, Novelty.DEVICE, Novelty.MODEL, Novelty.EXPERTS} <= set(by_kind)
-    assert Novelty.VERSION not in by_kind  # none is published
+    made = {Novelty.MAKER, Novelty.DEVICE, Novelty.MODEL, Novelty.EXPERTS, Novelty.LOAD}
+    # No version is published, and llama.cpp is no server that another stands for.
+    assert set(found) == {*made, Novelty.KIND, Novelty.COMBINATION, Novelty.NOTHING}
     table = section("made up", found)
     assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_intervals_hold_nine_in_ten() -> None:
+    rows = np.arange(2000)
+    off = np.random.default_rng(1).normal(size=(2000, 1))
+    blocks = np.array([f"b{row % 100}" for row in rows])
+    held = Held(np.full(2000, "new load"), np.zeros(2000), np.tile(off, 4), rows % 5, blocks)
+    assert held_out.coverage(held) == pytest.approx(0.9, abs=0.03)
+    assert held.nested()[1] == pytest.approx(1.645, rel=0.1)

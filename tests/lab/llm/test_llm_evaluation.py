@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT
+from berth.predictor.families.language_model.physics import OFFLINE
 from lab.__main__ import main
 from lab.ground.resume import Resume
 from lab.llm import language_models as run
 from lab.llm import llm_bundle
 from lab.llm.cases import Cases
-from lab.llm.situations import ACCELERATORS, as_served, fit
-from lab.llm.widths import NOTHING
+from lab.llm.held_out import ACCELERATORS, as_served, fit, folds, leave_out
 
 Campaign = Callable[..., Cases]
 
@@ -25,30 +24,24 @@ Campaign = Callable[..., Cases]
 def test_a_second_run_resumes_and_another_seed_starts_anew(
     campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "table", campaign)
-    resume = Resume(tmp_path)
+    table, resume = campaign(), Resume(tmp_path)
 
-    def physics_of(seed: int) -> np.ndarray:
-        return run.left_out(OFFLINE, ACCELERATORS, seed, resume).process
+    def rules_of(seed: int) -> np.ndarray:
+        parts = folds(table, ACCELERATORS, seed)
+        return leave_out(table, parts, seed, resume=resume, key=f"k/{seed}").by_rule
 
-    first = physics_of(0)
+    first = rules_of(0)
     calls: list[int] = []
 
     def again(learnt: Cases, asked: Cases, seed: int) -> np.ndarray:
         calls.append(seed)
         return as_served(learnt, asked, seed)
 
-    monkeypatch.setattr("lab.llm.situations.as_served", again)
-    assert (physics_of(0) == first).all()
+    monkeypatch.setattr("lab.llm.held_out.as_served", again)
+    assert (rules_of(0) == first).all()
     assert not calls
-    physics_of(1)
+    rules_of(1)
     assert calls == [1, 1, 1]
-
-
-def test_a_rate_twice_too_high_is_an_error_of_one() -> None:
-    half = np.full(4, -np.log(2.0))
-    assert run.errors(OFFLINE, np.zeros(4), half).median_error == pytest.approx(1.0)
-    assert run.errors(TPOT, np.zeros(4), half).median_error == pytest.approx(0.5)
 
 
 def test_the_memory_rule_is_held_against_what_ran(
@@ -58,7 +51,7 @@ def test_the_memory_rule_is_held_against_what_ran(
     assert run.refused_but_ran(OFFLINE) == (0, len(campaign()))
 
 
-@pytest.mark.parametrize("text", ["{}", '{"shipped": {}, "widths": {"offline": {"x": {}}}}'])
+@pytest.mark.parametrize("text", ["{}", '{"shipped": {}, "choices": {"offline": {"x": {}}}}'])
 def test_training_with_another_evaluation_is_refused(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,16 +63,15 @@ def test_training_with_another_evaluation_is_refused(
     assert "evaluation" in capsys.readouterr().err
 
 
-def test_widths_and_choices_are_read_from_an_evaluation(tmp_path: Path) -> None:
+def test_choices_are_read_from_an_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.json"
-    widths = {OFFLINE: NOTHING.model_dump(mode="json")}
-    path.write_text(json.dumps({"widths": widths, "choices": {OFFLINE: []}}))
-    assert run.read_evaluation(path) == ({OFFLINE: NOTHING}, {OFFLINE: []})
-    path.write_text(json.dumps({"widths": widths, "choices": {OFFLINE: [{"rule": "guess"}]}}))
+    path.write_text(json.dumps({"choices": {OFFLINE: []}}))
+    assert run.read_evaluation(path) == {OFFLINE: []}
+    path.write_text(json.dumps({"choices": {OFFLINE: [{"rule": "guess"}]}}))
     with pytest.raises(DocumentError, match="not an evaluation"):
         run.read_evaluation(path)
 
 
-def test_a_bundle_without_widths_is_not_written(campaign: Campaign) -> None:
-    with pytest.raises(UsageError, match="no widths"):
-        llm_bundle._entry(campaign(), fit(campaign(), 0), NOTHING, ())
+def test_a_bundle_without_choices_is_not_written(campaign: Campaign) -> None:
+    with pytest.raises(UsageError, match="no choices"):
+        llm_bundle._entry(campaign(), fit(campaign(), 0), ())

@@ -16,12 +16,12 @@ from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import DEFAULT_LLM_BUNDLE, RESIDUALS
-from berth.predictor.families.language_model.candidates import RULES, decide
+from berth.predictor.families.language_model.candidates import RULES, Novelty, decide
 from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.families.language_model.residual import ties
-from berth.predictor.families.language_model.situation import Similarity, Situation
+from berth.predictor.families.language_model.situation import Similarity
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import unit_named, units
 from lab import datasets
@@ -91,15 +91,15 @@ def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
 
 def test_intervals_widen_with_what_is_unknown() -> None:
     for head in bundles.verify().heads:
-        widths = head.widths
-        in_order = [widths.of(each).log_width for each in Situation if each in widths.situations]
-        assert in_order == sorted(in_order), head.head
-        inside = Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0.0, 0.0)
-        far, relative = replace(inside, lengths=2.0), replace(inside, is_measured=False)
-        assert widths.log_width(far) > widths.log_width(inside)
-        assert widths.log_width(relative) > widths.log_width(inside)
-        parts = (*widths.situations.values(), widths.lengths, widths.sequences, widths.relative)
-        assert all(part.rows >= part.groups >= 10 for part in parts)
+        inside = Similarity(Novelty.NOTHING, "h100-sxm-80gb", True)
+        relative = replace(inside, novelty=Novelty.DEVICE, is_measured=False)
+        far = replace(inside, novelty=Novelty.LOAD, outside=True)
+        for new in (far, relative, replace(inside, novelty=Novelty.COMBINATION)):
+            assert head.log_width(new, 0.0) > head.log_width(inside, 0.0)
+        both = replace(relative, outside=True)
+        parts = [head.log_width(new, 0.0) for new in (relative, far)]
+        assert head.log_width(both, 0.0) == max(parts)
+        assert head.log_width(replace(inside, apart=True), 0.0) == bundles.UNMEASURED
 
 
 @pytest.mark.parametrize("name", [
@@ -188,5 +188,5 @@ def test_the_bundle_is_small_and_says_its_figures() -> None:
     size = sum(p.stat().st_size for p in DEFAULT_LLM_BUNDLE.iterdir())
     assert size < 1_000_000
     manifest = bundles.verify()
-    assert any("unseen (hardware, framework, model)" in name for name in manifest.figures)
+    assert any("new combination" in name for name in manifest.figures)
     assert "not verified" in (DEFAULT_LLM_BUNDLE / "CARD.md").read_text(encoding="utf-8")

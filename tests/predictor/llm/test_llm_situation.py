@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from berth.predictor.families.language_model.physics import LlmCase
 from berth.predictor.families.language_model.situation import (
     TOLERANCE,
     Similarity,
-    Situation,
     cells_of,
     similarity_of,
 )
@@ -48,38 +46,34 @@ LARGE_ONE = replace(LONG, batch=4)
 
 
 @pytest.mark.parametrize(("case", "framework", "expected"), [
-    (LlmCase(MODEL, INSIDE, H100), "vllm",
-     Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0)),
-    (LlmCase(OTHER, INSIDE, H100), "vllm", Similarity(Situation.PAIR, "h100-sxm-80gb", True, 0, 0)),
-    (LlmCase(NEW, INSIDE, H100), "vllm", Similarity(Situation.MODEL, "h100-sxm-80gb", True, 0, 0)),
+    (LlmCase(MODEL, INSIDE, H100), "vllm", Similarity(Novelty.NOTHING, "h100-sxm-80gb", True)),
+    (LlmCase(OTHER, INSIDE, H100), "vllm", Similarity(Novelty.COMBINATION, "h100-sxm-80gb", True)),
+    (LlmCase(NEW, INSIDE, H100), "vllm", Similarity(Novelty.MODEL, "h100-sxm-80gb", True)),
     (LlmCase(MODEL, LONG, unit_named("a100-sxm-40gb")), "vllm",
-     Similarity(Situation.BLOCK, "h100-sxm-80gb", False, 0, 0)),
-    (LlmCase(NEW, LONG, SLICE), "vllm",
-     Similarity(Situation.MODEL, "h100-sxm-80gb", False, 0, 0)),
+     Similarity(Novelty.DEVICE, "h100-sxm-80gb", False)),
+    (LlmCase(NEW, LONG, SLICE), "vllm", Similarity(Novelty.DEVICE, "h100-sxm-80gb", False)),
     (LlmCase(MODEL, replace(INSIDE, weight_bits=8.0), H100), "vllm",
-     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
+     Similarity(Novelty.KIND, "h100-sxm-80gb", True, alike=False)),
     (LlmCase(LARGE, LARGE_ONE, H100), "vllm",
-     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
+     Similarity(Novelty.MODEL, "h100-sxm-80gb", True, alike=False)),
     (LlmCase(replace(OTHER, experts=8), LARGE_ONE, H100), "vllm",
-     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
-    (LlmCase(MODEL, LONG, H100), "sglang",
-     Similarity(Situation.BLOCK, "h200-sxm-141gb", False, 0, 0)),
+     Similarity(Novelty.EXPERTS, "h100-sxm-80gb", True, alike=False)),
+    (LlmCase(MODEL, LONG, H100), "sglang", Similarity(Novelty.DEVICE, "h200-sxm-141gb", False)),
     (LlmCase(MODEL, LONG, unit_named("mi300x-192gb")), "vllm",
-     Similarity(Situation.APART, "", False, 0, 0)),
+     Similarity(Novelty.MAKER, "", False, alike=False, apart=True)),
     (LlmCase(MODEL, LONG, H100), "llama.cpp",
-     Similarity(Situation.APART, "h100-sxm-80gb", True, 0, 0)),
+     Similarity(Novelty.MODEL, "h100-sxm-80gb", True, alike=False, apart=True)),
     (LlmCase(MODEL, LONG, H100), "trtllm",
-     Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0, "vllm")),
+     Similarity(Novelty.SERVER, "h100-sxm-80gb", True, framework="vllm")),
     (LlmCase(NEW, LONG, H200), "trtllm",
-     Similarity(Situation.MODEL, "h200-sxm-141gb", True, 0, 0, "vllm")),
+     Similarity(Novelty.MODEL, "h200-sxm-141gb", True, framework="vllm")),
 ], ids=["model", "model elsewhere", "new model", "relative", "slice", "bits", "size", "kind",
         "framework elsewhere", "no relative", "no framework", "server", "server and model"],
 )  # fmt: skip
 def test_a_case_is_as_similar_as_what_was_measured(
     case: LlmCase, framework: str, expected: Similarity
 ) -> None:
-    plain = replace(at(case, framework), lengths=0, sequences=0, novelty=Novelty.NOTHING)
-    assert plain == expected
+    assert replace(at(case, framework), outside=False) == expected
 
 
 MIXTURE = replace(OTHER, experts=8, vocabulary=5)
@@ -104,47 +98,31 @@ def test_of_several_new_things_the_hardest_counts(
 
 
 @pytest.mark.parametrize(
-    ("load", "factors"),
+    ("load", "outside"),
     [
-        (LlmLoad(64, 2048, 16), ((128, 8), ())),
-        (LlmLoad(64, 2048, 256), ((8,), ())),
-        (LlmLoad(64, 8192, 8192), ((4, 4), ())),
-        (LlmLoad(1024, 128, 128), ((), (16,))),
-        (replace(LONG, batch=512, tensor_parallel=8), ((), (8,))),
+        (LlmLoad(64, 2048, 16), True),
+        (LlmLoad(64, 2048, 256), True),
+        (LlmLoad(64, 8192, 8192), True),
+        (LlmLoad(1024, 128, 128), True),
+        (replace(LONG, batch=512, tensor_parallel=8), True),
+        (replace(LONG, prefix_hit_rate=0.9), True),
+        (LlmLoad(64, int(2048 * TOLERANCE), 2048), False),
+        (LlmLoad(1_000_000, 2048, 2048, most_sequences=64), False),
     ],
-    ids=["output and ratio", "length ratio", "lengths", "batch", "GPUs"],
-)
-def test_a_load_is_as_far_as_its_factors_beyond_the_measured_ones(
-    load: LlmLoad, factors: tuple[tuple[float, ...], tuple[float, ...]]
-) -> None:
-    similarity = at(LlmCase(MODEL, load, H100))
-    assert similarity.situation is Situation.BLOCK
-    lengths, sequences = (
-        math.hypot(*(math.log(factor / TOLERANCE) for factor in part)) for part in factors
-    )
-    assert (similarity.lengths, similarity.sequences) == pytest.approx(
-        (lengths, sequences), rel=1e-3
-    )
+    ids=["output and ratio", "length ratio", "lengths", "batch", "GPUs", "cached prompts",
+         "a little longer", "requests that wait"],
+)  # fmt: skip
+def test_a_load_is_new_by_more_than_the_tolerance(load: LlmLoad, outside: bool) -> None:
+    found = at(LlmCase(MODEL, load, H100))
+    assert found.outside is outside
+    assert found.novelty is (Novelty.LOAD if outside else Novelty.NOTHING)
 
 
-def test_prompts_that_were_cached_before_change_the_ratio() -> None:
-    cached = replace(LONG, prefix_hit_rate=0.9)
-    assert at(LlmCase(MODEL, cached, H100)).lengths == pytest.approx(
-        math.log(10 / TOLERANCE), rel=1e-3
-    )
-
-
-def test_requests_that_wait_do_not_change_the_situation() -> None:
-    crowd = LlmLoad(1_000_000, 2048, 2048, most_sequences=64)
-    assert at(LlmCase(MODEL, crowd, H100)).is_inside
-
-
-@pytest.mark.parametrize(("version", "expected"), [
-    ("0.6.1", Situation.BLOCK), ("0.8.5", Situation.BLOCK), ("0.19.0", Situation.UNLIKE),
-    ("0.5", Situation.UNLIKE),
+@pytest.mark.parametrize(("version", "alike"), [
+    ("0.6.1", True), ("0.8.5", True), ("0.19.0", False), ("0.5", False),
 ])  # fmt: skip
-def test_a_version_outside_the_measured_ones_is_unlike(version: str, expected: Situation) -> None:
-    assert at(LlmCase(MODEL, LONG, H100), version=version).situation is expected
+def test_a_version_outside_the_measured_ones_is_unlike(version: str, alike: bool) -> None:
+    assert at(LlmCase(MODEL, LONG, H100), version=version).alike is alike
 
 
 def test_a_server_that_was_measured_on_the_accelerator_stands_for_another() -> None:
@@ -156,7 +134,7 @@ def test_a_server_that_was_measured_on_the_accelerator_stands_for_another() -> N
 
 
 def test_no_published_version_vouches_for_none() -> None:
-    assert at(LlmCase(MODEL, LONG, H200), "sglang", "0.5.9").situation is Situation.UNLIKE
+    assert at(LlmCase(MODEL, LONG, H200), "sglang", "0.5.9").novelty is Novelty.VERSION
 
 
 @pytest.mark.parametrize(("text", "expected"), [
