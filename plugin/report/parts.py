@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from berth.pilot.errors import BerthError, ToolMissing
@@ -95,7 +96,7 @@ def interval(
 
     def text(known: Any) -> str:
         ends = ends_of(known)
-        if ends[2] > MOST_SHOWN_FACTOR * ends[1] > 0:
+        if any(b > MOST_SHOWN_FACTOR * a > 0 for a, b in pairwise(ends)):
             return "not known"
         low, mid, high = map(write, ends)
         return f"{mid} ({low} to {high})"

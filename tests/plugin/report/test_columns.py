@@ -14,7 +14,7 @@ from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
 from berth.plugin.report.of_job import job_report
-from berth.plugin.report.parts import Column, Table, data_of
+from berth.plugin.report.parts import Column, Table, data_of, interval
 from berth.plugin.store import Store
 
 ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [1.0, 2.0, 3.0], "power_w": 350.0}
@@ -59,6 +59,12 @@ def test_what_is_not_known_is_written_the_same_everywhere() -> None:
     assert table.rows == [["1.5 s"], ["-"]]
     assert table_csv(table).splitlines() == ["time_s", "1.5", '""']
     assert data_of(columns, None) == {"time_s": None}
+
+
+def test_a_time_that_is_not_known_to_within_a_factor_of_100_is_not_shown() -> None:
+    column = interval("TIME", "time_s", lambda ends: ends)
+    times = [(1.0, 9.0, 901.0), (0.05, 9.0, 10.0), (1.0, 2.0, 3.0)]
+    assert Table("", (column,), times).rows == [["not known"], ["not known"], ["2 s (1 s to 3 s)"]]
 
 
 def test_a_list_is_one_cell_of_csv() -> None:
