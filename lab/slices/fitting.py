@@ -13,10 +13,10 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.latent import SHARPNESS, LatentProcess, features, kernel
 from berth.predictor.families.slices.physics import MeasuredShare, ShareModel, log_slowdown
 from berth.predictor.families.slices.predictor import TYPICAL, load_model_of
+from berth.predictor.families.slices.projected import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.sweep import Load, log_slowdowns
 from lab.slices.slice_cases import SHARES, Case, inference_cases
 

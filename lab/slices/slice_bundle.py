@@ -10,7 +10,8 @@ from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.slices import bundle as bundles
 from berth.predictor.families.slices.bundle import SLICES_SCHEMA, MethodEntry, SliceManifest
-from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
+from berth.predictor.families.slices.physics import EASE
+from berth.predictor.families.slices.predictor import BATCHES, SWEEP
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
     library_line,

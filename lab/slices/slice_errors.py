@@ -20,14 +20,13 @@ from berth.predictor.families.slices.bundle import (
     MethodEntry,
     SliceManifest,
 )
-from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
-from berth.predictor.families.slices.physics import ShareModel
+from berth.predictor.families.slices.physics import EASE, ShareModel
 from berth.predictor.families.slices.predictor import (
     BATCHES,
-    EASE,
     SWEEP,
     SlicePredictor,
 )
+from berth.predictor.families.slices.projected import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.workload import SliceProbe, WholeRun
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.fitting import METHODS, fit_process, fit_shares, model_weights

@@ -24,8 +24,7 @@ from berth.plugin.store import Store
 from berth.plugin.workloads.filing import workload_in
 from berth.policies.mig.recommend import recommend
 from berth.predictor.families.history.workload import HistoryWorkload
-from berth.predictor.families.slices.from_use import most_log_slowdown
-from berth.predictor.families.slices.physics import share_of
+from berth.predictor.families.slices.physics import most_log_slowdown, share_of
 from berth.predictor.hardware.mig.slices import MARK, geometry_of
 
 

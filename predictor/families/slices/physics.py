@@ -30,6 +30,8 @@ LATENT_LEAST, LATENT_MOST = -5.0, 4.0
 TYPICAL = 0.6
 """Mean log slow-down as a part of its upper limit, the log of 1 / effective share (0.35 to 1.0, by
 model); used where nothing tells a workload's own."""
+EASE = 0.1
+"""Part of an interval's width that does not depend on the slice's effective share."""
 _SAME = 1e-6
 """Largest difference of two shares that count as equal."""
 
@@ -120,6 +122,12 @@ def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) ->
     zero = np.zeros_like(held)
     small = log_smooth_max(zero, held - np.log(effective), sharpness)
     return np.asarray(small - log_smooth_max(zero, held, sharpness), dtype=np.float64)
+
+
+def most_log_slowdown(utilisation: float, effective: float) -> float:
+    """Return the log of the largest slow-down of a program with this utilisation of the whole GPU:
+    the part of its time without a kernel cannot be slowed down."""
+    return math.log((1.0 - utilisation) + utilisation / effective)
 
 
 def launch_share(latent: float, effective: float, sharpness: float) -> float:

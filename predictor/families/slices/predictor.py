@@ -24,7 +24,6 @@ from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse
 from berth.predictor.families.slices import sweep
 from berth.predictor.families.slices.bundle import MethodEntry, SliceManifest
 from berth.predictor.families.slices.equivalence import Curve
-from berth.predictor.families.slices.from_use import most_log_slowdown
 from berth.predictor.families.slices.latent import (
     SHARPNESS,
     LatentProcess,
@@ -33,8 +32,10 @@ from berth.predictor.families.slices.latent import (
     probed,
 )
 from berth.predictor.families.slices.physics import (
+    EASE,
     SliceShare,
     launch_share,
+    most_log_slowdown,
     plain_profiles,
     share_of,
 )
@@ -56,8 +57,6 @@ SWEEP, BATCHES = "sweep", "batches"
 TYPICAL = "typical"
 """Method for workloads of which only one time is known: the mean of the training models, as a
 prior."""
-EASE = 0.1
-"""Part of an interval's width that does not depend on the slice's effective share."""
 UNKNOWN_SHARE = 1.25
 """Factor on the log interval for slice sizes whose effective share was not measured."""
 UNKNOWN_GPU = 1.5
@@ -152,9 +151,9 @@ class SlicePredictor:
 
         A slice on which the load was measured gets the measured slow-down, and bounds those of
         larger and smaller slices. No slow-down is predicted above its limit by the utilisation of
-        the whole GPU (``from_use``). A run that was slower than the slice's share of the hardware
-        explains is an accident (of memory, of the host): it says nothing about other slices, and
-        its own slice's interval reaches from the prediction to it.
+        the whole GPU. A run that was slower than the slice's share of the hardware explains is an
+        accident (of memory, of the host): it says nothing about other slices, and its own slice's
+        interval reaches from the prediction to it.
 
         - ``gpu``: canonical name of the GPU model;
         - ``probes``: the workload's runs on slices.

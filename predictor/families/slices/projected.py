@@ -8,6 +8,10 @@ time, which is better known, multiplied by this ratio.
 In the data that the effective shares were fitted to, with each model left out in turn, 100 % of the
 slow-downs (inference, A100 80 GB) and 97 % (training, A100 40 GB) are below the upper limit plus
 ``SLACK``.
+
+Where monitoring recorded the utilisation of the GPU and, perhaps, of its memory in a program's runs
+on the whole GPU, the slow-down is that of the methods ``use`` and ``gpu-use`` of the bundle
+(``latent``), at most what the utilisation allows (``physics.most_log_slowdown``).
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from berth.predictor.core.family import Adjusted, Bundles, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.gpu_use import RecordsGpuUse
+from berth.predictor.core.gpu_use import GpuUse, RecordsGpuUse
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.families.slices.bundle import (
     DEFAULT_SLICES_BUNDLE,
@@ -28,12 +34,23 @@ from berth.predictor.families.slices.bundle import (
     SliceManifest,
     verify,
 )
-from berth.predictor.families.slices.from_use import BELOW, EASE, slowdowns
-from berth.predictor.families.slices.physics import TYPICAL, SliceShare, share_of
+from berth.predictor.families.slices.latent import LatentProcess, features, log_slowdowns
+from berth.predictor.families.slices.physics import (
+    EASE,
+    TYPICAL,
+    SliceShare,
+    most_log_slowdown,
+    share_of,
+)
 from berth.predictor.hardware.mig.slices import slice_of
 
+WITH_MEMORY, WITHOUT_MEMORY = "use", "gpu-use"
+"""Methods: from utilisation of the GPU and of its memory; from utilisation of the GPU alone."""
 SLACK = math.log(1.1)
-"""Log by which a slow-down may exceed the upper limit 1 / effective share."""
+"""Log by which a slow-down may exceed its upper limit: of 113 slow-downs that were measured, all
+but those of one model with unsteady times stay below that by the utilisation."""
+BELOW = math.log(1 / 0.95)
+"""Log by which a slice may be faster than the whole GPU: as much as unsteady step times show."""
 
 
 def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
@@ -52,8 +69,8 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
         cut = slice_of(question.platforms[next(iter(shares))])
         known = cut is not None and cut[0].gpu in manifest.gpus
         whole = forecast.curves[parent].nearest(1)
-        from_use = _from_use(question, parent, shares, manifest)
-        ratios = from_use or _ratios(forecast.curves, whole, shares, manifest)
+        by_use = _by_use(question, parent, shares, manifest)
+        ratios = by_use or _ratios(forecast.curves, whole, shares, manifest)
         for name, ratio in ratios.items():
             own = _own(forecast.curves, name, whole)
             if own.gpus != 1 or own.basis.rank < Basis.SCALED.rank:
@@ -66,12 +83,12 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
     return Adjusted(curves, sources)
 
 
-def _from_use(
+def _by_use(
     question: Question, parent: str, shares: Mapping[str, SliceShare], manifest: SliceManifest
 ) -> dict[str, Interval] | None:
     document = question.workload.document
     use = document.gpu_use(parent) if isinstance(document, RecordsGpuUse) else None
-    return None if use is None else slowdowns(use, shares, manifest)
+    return None if use is None else from_use(use, shares, manifest)
 
 
 @lru_cache(maxsize=8)
@@ -157,3 +174,49 @@ def _sources(
         replace(source, log_width=width, situation=f"{source.situation}; {situation}".strip("; "))
         for source in of_whole
     )
+
+
+def from_use(
+    use: GpuUse, shares: Mapping[str, SliceShare], manifest: SliceManifest
+) -> dict[str, Interval] | None:
+    """Return the slow-down on each slice with its 90 % interval; None: the bundle has no
+    method for what is recorded.
+
+    A slice is never faster than a slice with at least as much compute and memory.
+    """
+    name = WITHOUT_MEMORY if use.memory_utilisation is None else WITH_MEMORY
+    process, entry = manifest.latent(name), manifest.method(name)
+    if process is None or entry is None:
+        return None
+    effective = {slice_: manifest.shares.effective(share) for slice_, share in shares.items()}
+    busiest = replace(use, utilisation=use.most)
+    logs, most = (
+        {slice_: _log_slowdown(process, one, share) for slice_, share in effective.items()}
+        for one in (use, busiest)
+    )
+    return {
+        slice_: _interval(
+            max(logs[other] for other, theirs in shares.items() if share.within(theirs)),
+            max(most[other] for other, theirs in shares.items() if share.within(theirs)),
+            most_log_slowdown(use.most, effective[slice_]),
+            entry.width * (EASE - math.log(effective[slice_])),
+        )
+        for slice_, share in shares.items()
+    }
+
+
+def _log_slowdown(process: LatentProcess, use: GpuUse, effective: float) -> float:
+    """Return the log of (time on a slice / time on the whole GPU)."""
+    latent = process.latent(features(use.utilisation, use.memory_utilisation))
+    log = float(log_slowdowns(latent, np.array([effective]))[0])
+    return min(max(log, 0.0), most_log_slowdown(use.utilisation, effective))
+
+
+def _interval(log: float, of_busiest_run: float, most: float, half: float) -> Interval:
+    """Return the 90 % interval of a slow-down; the arguments are natural logarithms.
+
+    ``log``: predicted for the median run, ``of_busiest_run``: for the run with the highest
+    utilisation, whose slow-down is at most ``most``; ``half``: half width.
+    """
+    high = min(max(log, of_busiest_run) + half, most + SLACK)
+    return Interval(math.exp(max(log - half, -BELOW)), math.exp(log), math.exp(max(high, log)))

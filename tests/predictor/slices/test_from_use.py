@@ -17,8 +17,8 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.slices.bundle import verify
-from berth.predictor.families.slices.from_use import SLACK, most_log_slowdown, slowdowns
-from berth.predictor.families.slices.physics import share_of
+from berth.predictor.families.slices.physics import most_log_slowdown, share_of
+from berth.predictor.families.slices.projected import SLACK, from_use
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import every_slice, slice_of
 
@@ -36,7 +36,7 @@ def test_no_slice_is_slower_than_the_utilisation_allows_or_than_a_smaller_one(
     utilisation: float, more: float, of_memory: float | None
 ) -> None:
     use = GpuUse(utilisation, max(utilisation, more), of_memory, 3)
-    made = slowdowns(use, SHARES, MANIFEST)
+    made = from_use(use, SHARES, MANIFEST)
     assert made is not None
     for name, share in SHARES.items():
         slowdown = made[name]
