@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import platform
 import statistics
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from berth.pilot.control_groups import ProcessorTime, cpu_groups, quota_share
+from berth.pilot.control_groups import cpu_groups, quota_share, withheld_s
 from berth.pilot.errors import PilotError
 from berth.pilot.host import Cache, Topology, cpu_model, topology
 from berth.pilot.instruction_sets import of_this_machine
@@ -75,13 +76,12 @@ def measure_signature(
     steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
     groups = cpu_groups()
-    on_all_cores = ProcessorTime()
-    computed_s, wanted_s = 0.0, 0.0
+    computed_s = wanted_s = all_cores_s = quota_s = 0.0
 
     def bench(part: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
         steps.next(f"{part} on {threads} core{'s' if threads > 1 else ''}")
         chosen = seconds if sweep_s is None or full else sweep_s
-        begin = ProcessorTime.now(groups)
+        began, withheld_before = time.monotonic(), withheld_s(groups)
         result = suite.bench(
             part,
             threads,
@@ -89,9 +89,10 @@ def measure_signature(
             openmp=threads > 1,
             largest_bytes=largest_working_set(machine, threads),
         )
-        nonlocal on_all_cores, computed_s, wanted_s
+        nonlocal computed_s, wanted_s, all_cores_s, quota_s
         if threads == cores:
-            on_all_cores = on_all_cores.plus(begin, ProcessorTime.now(groups))
+            all_cores_s += cores * (time.monotonic() - began)
+            quota_s += withheld_s(groups) - withheld_before
         if threads == 1:
             computed_s += result.details["computed_s"] or 0.0
             wanted_s += result.details["wanted_s"] or 0.0
@@ -138,9 +139,11 @@ def measure_signature(
         thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
         kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
     )
-    share = on_all_cores.share(cores, quota_share(cores, groups))
-    # The second has whatever holds up a thread that waits for no other program, as a freezer does.
-    return _sustained(signature, min(share, computed_s / wanted_s))
+    quota = quota_share(cores, groups)
+    if quota == 1:  # none, or one that cannot be seen
+        quota -= quota_s / all_cores_s
+    # A host or a freezer holds up one thread as well. Its waits for other programs do not count.
+    return _sustained(signature, min(quota, computed_s / wanted_s))
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:

@@ -1,13 +1,11 @@
-"""This process's control groups, and what their quotas and a host leave of the processors."""
+"""This process's control groups, and what their quotas leave of the processors."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from berth.pilot.shepherd.proc import machine_ticks, read_file
+from berth.pilot.shepherd.proc import read_file
 from berth.pilot.units import whole_number
 
 
@@ -68,46 +66,13 @@ def quota_share(cores: int, groups: Iterable[Path]) -> float:
     return min(shares)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorTime:
-    """The kernel's clocks of processor time that was used, withheld by a quota, and stolen."""
-
-    elapsed_s: float = 0.0
-    busy: int = 0
-    """Ticks for which the machine's processors computed."""
-    stolen: int = 0
-    """Ticks for which the host of a virtual machine had them."""
-    throttled_s: float = 0.0
-    """Time for which a quota, also of a group outside a container, withheld processors from us."""
-
-    @classmethod
-    def now(cls, groups: Iterable[Path]) -> ProcessorTime:
-        """Read the clocks; ``groups``: this process's own and those above them."""
-        ticks = machine_ticks()
-        throttled_s = 0.0
-        for group in groups:
-            for line in read_file(f"{group}/cpu.stat.local").splitlines():
-                name, _, value = line.partition(" ")
-                unit_s = {"throttled_usec": 1e-6, "throttled_time": 1e-9}.get(name, 0.0)
-                throttled_s = max(throttled_s, unit_s * (whole_number(value) or 0))
-        busy, stolen = ticks.get("busy", 0), ticks.get("stolen", 0)
-        return cls(time.monotonic(), busy, stolen, throttled_s)
-
-    def plus(self, begin: ProcessorTime, end: ProcessorTime) -> ProcessorTime:
-        """Return the sum of this time and that between two readings of the clocks."""
-        return ProcessorTime(
-            self.elapsed_s + end.elapsed_s - begin.elapsed_s,
-            self.busy + end.busy - begin.busy,
-            self.stolen + end.stolen - begin.stolen,
-            self.throttled_s + end.throttled_s - begin.throttled_s,
-        )
-
-    def share(self, cores: int, quota: float) -> float:
-        """Return the part of ``cores`` processors' time that a quota and a host leave.
-
-        ``quota``: the part that known quotas grant. Where there is none, the time counts for which
-        a quota that cannot be seen withheld processors. What other programs take counts nowhere.
-        """
-        withheld = self.throttled_s / (cores * self.elapsed_s) if self.elapsed_s else 0.0
-        taken = self.stolen / max(1, self.busy + self.stolen)
-        return (quota if quota < 1 else max(0.0, 1 - withheld)) * (1 - taken)
+def withheld_s(groups: Iterable[Path]) -> float:
+    """Return the processor seconds so far that a quota withheld from us, also that of a group
+    outside a container, which cannot be seen. ``groups``: our own and those above them."""
+    withheld = 0.0
+    for group in groups:
+        for line in read_file(f"{group}/cpu.stat.local").splitlines():
+            name, _, value = line.partition(" ")
+            unit_s = {"throttled_usec": 1e-6, "throttled_time": 1e-9}.get(name, 0.0)
+            withheld = max(withheld, unit_s * (whole_number(value) or 0))
+    return withheld

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from berth.pilot.collectors.cgroup import CgroupCollector, parse_pairs
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.proc import page_table_levels
-from berth.pilot.control_groups import ProcessorTime, own_group, quota_share
+from berth.pilot.control_groups import own_group, quota_share, withheld_s
 from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.needs import read_elf
 from berth.pilot.profile import Target
@@ -187,22 +187,11 @@ def test_the_share_of_two_cores_is_that_of_the_quotas(
     assert quota_share(2, [tmp_path / "inner", tmp_path]) == share
 
 
-@pytest.mark.parametrize(
-    ("text", "quota", "share"),
-    [
-        ("throttled_usec 0", 1.0, 0.9),
-        ("throttled_usec 1000000", 1.0, 0.675),  # a quota outside the container
-        ("throttled_time 1000000000", 1.0, 0.675),
-        ("throttled_usec 3000000", 0.5, 0.45),  # programs in the same group took of the quota
-    ],
-)
-def test_withheld_and_stolen_time_are_no_share(
-    tmp_path: Path, text: str, quota: float, share: float
-) -> None:
+@pytest.mark.parametrize("text", ["throttled_usec 1500000", "nr 3\nthrottled_time 1500000000"])
+def test_time_that_a_quota_withheld_is_read_from_the_groups(tmp_path: Path, text: str) -> None:
     (tmp_path / "cpu.stat.local").write_text(text + "\n")
-    begin, end = ProcessorTime(), ProcessorTime.now([tmp_path])
-    end = replace(end, elapsed_s=2.0, busy=360, stolen=40)
-    assert ProcessorTime().plus(begin, end).share(2, quota) == pytest.approx(share)
+    assert withheld_s([tmp_path / "inner", tmp_path]) == pytest.approx(1.5)
+    assert withheld_s([tmp_path / "inner"]) == 0.0
 
 
 @given(st.text(max_size=200))
