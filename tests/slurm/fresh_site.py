@@ -189,8 +189,9 @@ class FreshSite:
             raise DoesNotRun(f"{name}: the job that Berth placed is {state}")
         one.ran = self._place(one.program, job_id)
         (held,) = _lines(output, "held ")
-        (profile,) = self._profiles(one.program)
-        one.memory_bytes = json.loads(profile.read_text())["peak_memory_bytes"], held[0]
+        profile = json.loads(self._profiles(one.program)[0].read_text())
+        if not profile.get("peak_memory_is_bound"):
+            one.memory_bytes = profile["peak_memory_bytes"], held[0]
         hours, minutes, seconds = map(int, self.cluster.job(job_id)["RunTime"].split(":"))
         one.job_s = 3600.0 * hours + 60 * minutes + seconds, spent[0][0]
         return str(job_id)

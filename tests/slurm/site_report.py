@@ -62,7 +62,8 @@ class Outcome:
     job_s: tuple[float, float] | None = None
     """Seconds of the real job: as Slurm recorded them, and of the program in it."""
     memory_bytes: tuple[float, float] | None = None
-    """Peak of the memory by the pilot on B, and of the control group of the real job."""
+    """Peak of the memory by the pilot on B, and of the control group of the real job, without
+    files; None: no job ran, or the pilot only knows that the program needs at most so much."""
     counted: str = ""
     """How learning used that job (``used``, ``too-short`` ...)."""
 
@@ -234,20 +235,15 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
                       for one in again if one not in used),
             *_tables(again, lambda one: one.learnt, "pair", lambda one: one.ran),
         ]  # fmt: skip
-        memory = {
-            one.program.name: one.memory_bytes[0] / one.memory_bytes[1]
-            for one in again
-            if one.memory_bytes is not None
-        }
-        peaks = [one.memory_bytes for one in again if one.memory_bytes is not None]
-        if memory:
-            worst = max(memory, key=lambda name: abs(math.log(memory[name])))
-            near = sum(abs(ratio - 1) <= NEAR for ratio in memory.values())
+        if peaks := {one.program.name: one.memory_bytes for one in again if one.memory_bytes}:
+            ratios = {name: by_pilot / by_job for name, (by_pilot, by_job) in peaks.items()}
+            worst = max(ratios, key=lambda name: abs(math.log(ratios[name])))
+            near = sum(abs(ratio - 1) <= NEAR for ratio in ratios.values())
+            apart = max(abs(by_pilot - by_job) for by_pilot, by_job in peaks.values())
             lines.append(
                 f"Memory by the pilot over the peak of the job's control group: within {NEAR:.0%} "
-                f"{near} of {len(memory)}, median {statistics.median(memory.values()):.3f}, "
-                f"farthest {memory[worst]:.3f} ({worst}); they differ by at most "
-                f"{max(abs(a - b) for a, b in peaks) / 1e6:.1f} MB"
+                f"{near} of {len(ratios)}, median {statistics.median(ratios.values()):.3f}, farthest "
+                f"{ratios[worst]:.3f} ({worst}); they differ by at most {apart / 1e6:.1f} MB"
             )
         own = [
             (one.took_s[one.ran], one.learnt.predicted[one.ran])

@@ -115,8 +115,8 @@ class MovedTime:
     def corrected(
         self, own_time: OwnTime, reading: ProgramReading, times_as_many_cores: float
     ) -> MovedTime:
-        """Return the time corrected by labels on this CPU, measured with another number of
-        cores."""
+        """Return the time corrected by labels on this CPU; the program runs or ran with
+        ``times_as_many_cores`` as they."""
         scaling = _scaling_deviation(reading, abs(math.log2(times_as_many_cores)))
         own = own_time.deviation * OWN_PROGRAM_DEVIATION / PROGRAM_DEVIATION
         return replace(

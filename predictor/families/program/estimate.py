@@ -121,15 +121,16 @@ class _Program:
         if entry is not None and not layout.assumed and self._is_loop_of(entry):
             return self._labelled_there(index, point, entry)
         moved = moved_between_cpus(self._reading, layout, index)
-        more_cores = point.units / (1 if entry is None else entry.cores)
+        labelled_on = 1 if entry is None else entry.cores
         if not layout.assumed:
             target = point.platform.name if entry is None else entry.platform
             own_time = self._bundle.manifest.own_time_between(layout.home, target)
             if own_time is not None:
-                moved = moved.corrected(own_time, self._reading, more_cores)
+                most = max(point.units, layout.table.points[layout.reference].units)
+                moved = moved.corrected(own_time, self._reading, most / labelled_on)
         basis = Basis.PRIOR
         if entry is not None and not layout.assumed:
-            basis = _basis(entry, abs(math.log2(more_cores)))
+            basis = _basis(entry, abs(math.log2(point.units / labelled_on)))
         return LogEstimate(
             moved.log_time,
             math.hypot(NORMAL_90 * moved.deviation, moved.cache_width, self._run_log_width),
