@@ -24,7 +24,6 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, read_profiles
-from berth.predictor.core.power_law import fit_line
 from berth.predictor.core.sizes import SLOPE_UNCERTAINTY, SizeGrowth
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
@@ -143,9 +142,11 @@ def _beyond(series: Sequence[Sequence[Timing]], fitted: int) -> Section:
             )
             width = math.log(max(ratio.high / ratio.mid, ratio.mid / ratio.low))
             rows_[OURS].append((math.log(points[-1][1] * ratio.mid), width))
-            line = fit_line(points)
-            width = 2 * line.misfit + SLOPE_UNCERTAINTY * math.log(target.size / own)
-            rows_["straight line in log-log"].append((math.log(line(target.size)), width))
+            logs = np.log(points)
+            line = np.poly1d(np.polyfit(*logs.T, 1))
+            misfit = np.abs(line(logs[:, 0]) - logs[:, 1]).max()
+            width = 2 * misfit + SLOPE_UNCERTAINTY * math.log(target.size / own)
+            rows_["straight line in log-log"].append((float(line(math.log(target.size))), width))
             real.append(math.log(target.seconds))
             kernels.append(target.kernel)
     cells = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 NOISE = 0.02
 """Relative difference between the times or peaks of identical runs. Exponents that fit within this
@@ -30,9 +31,11 @@ class PowerLaw:
         return float(self.constant + self.factor * size**self.exponent)
 
 
-def possible_values(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
+def possible_values(
+    growth: PowerLaw, measured: Sequence[float], size: float, tolerance: float
+) -> list[float]:
     """Return the values at ``size`` of every ``constant + slope * size**exponent`` that fits the
-    measured sizes within NOISE.
+    measured sizes within NOISE and ``tolerance`` (shares of the largest value).
 
     The curves are fitted to the values of ``growth`` instead of the raw measurements, so that a law
     read from the store gives the same result as a fresh fit. The last value may be off by NOISE,
@@ -50,42 +53,40 @@ def possible_values(growth: PowerLaw, measured: Sequence[float], size: float) ->
                 abs(constant + slope * at**exponent - value)
                 for at, value in zip(measured, values, strict=True)
             )
-            if misfit <= (1.01 * NOISE + 2 * growth.misfit) * values[-1]:
+            if misfit <= (1.01 * NOISE + tolerance) * values[-1]:
                 values_there.append(max(0.0, constant + slope * size**exponent))
     return values_there
 
 
 def fit_power_law(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Return the power law fitted by least squares on logs, trying constants below the smallest
-    value."""
-    smallest = min(value for _, value in points)
-    if len(points) == 2:  # they cannot separate a constant from an exponent
-        return fit_line(points)
-    best = _best(points, smallest, [i / 10 for i in range(10)])
-    near = best.constant / smallest
-    return _best(points, smallest, [min(max(near + i / 50, 0.0), 0.98) for i in range(-4, 5)])
+    """Return the law fitted to values by size; ``points`` ascend by size.
+
+    It is linear unless the value grew faster than the size between the two largest sizes. Then the
+    exponent is that of these two or a steeper one, whichever fits all points best.
+    """
+    (size, value), (largest, there) = points[-2:]
+    exponent = math.log(there / value) / math.log(largest / size)
+    exponents = [1.0]
+    if exponent > 1:
+        steeper = [each for each in _POSSIBLE_EXPONENTS if each > exponent]
+        exponents = [min(exponent, _MAX_EXPONENT), *steeper]
+    return min((_fitted(points, each) for each in exponents), key=lambda law: round(law.misfit, 6))
 
 
-def fit_line(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Return the straight line in log-log, a power law without a constant."""
-    return _fit_power(points, 0.0)
-
-
-def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
-    return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
-
-
-def _badness(growth: PowerLaw) -> tuple[float, float]:
-    return (round(growth.misfit, 6), growth.constant)
-
-
-def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:
-    xs = [math.log(size) for size, _ in points]
-    ys = [math.log(value - constant) for _, value in points]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    variance = sum((x - mean_x) ** 2 for x in xs)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / variance
-    slope = min(max(slope, 0.0), _MAX_EXPONENT)
-    factor = math.exp(mean_y - slope * mean_x)
-    misfit = max(abs(math.log(value / (constant + factor * size**slope))) for size, value in points)
-    return PowerLaw(constant, factor, slope, misfit)
+def _fitted(points: Sequence[tuple[float, float]], exponent: float) -> PowerLaw:
+    """Return the law of this exponent with the least squares of relative errors; neither part is
+    negative."""
+    largest = points[-1][0]
+    rows = [(1.0 / value, (size / largest) ** exponent / value) for size, value in points]
+    ones, mixed, grown = (
+        sum(a * a for a, _ in rows), sum(a * b for a, b in rows), sum(b * b for _, b in rows)
+    )  # fmt: skip
+    wanted, wanted_grown = map(sum, zip(*rows, strict=True))
+    # Not as a difference of two sums, which nearly cancel.
+    determinant = sum((a * d - b * c) ** 2 for (a, b), (c, d) in combinations(rows, 2))
+    constant = max(0.0, (wanted * grown - wanted_grown * mixed) / determinant)
+    factor = max(0.0, (wanted_grown - constant * mixed) / grown)
+    if not factor:
+        constant = wanted / ones
+    law = PowerLaw(constant, factor / largest**exponent, exponent, 0.0)
+    return replace(law, misfit=max(abs(math.log(value / law(size))) for size, value in points))

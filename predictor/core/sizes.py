@@ -1,9 +1,9 @@
 """How time and peak memory change with the problem size.
 
 The model is ``y(n) = a + b * n**p``: ``y`` is the time in seconds or the peak memory in bytes,
-``n`` the problem size, and ``a``, ``b`` and ``p`` are fitted to the measured runs. Two runs fix
-``b`` and ``p`` with ``a = 0``; three or more also fix ``a``. With one run nothing can be fitted,
-and the interval widens quickly with the distance from the measured size.
+``n`` the problem size. It goes through the two largest measured sizes and is linear unless ``y``
+grew faster than the size between them; smaller sizes then help to tell ``p`` from ``a``. With one
+run nothing can be fitted, and the interval widens quickly with the distance from the measured size.
 
 Upper bounds of memory protect a job from being killed, so they are never below the measured peak.
 Outside the measured sizes an interval covers every exponent that fits the measured runs as well as
@@ -198,7 +198,8 @@ class SizeGrowth:
         inside = self.measured[0] <= size <= self.measured[-1]
         distance = 0.0 if inside else abs(math.log(size / nearest))
         widen = math.exp(2 * growth.misfit + SLOPE_UNCERTAINTY * distance)
-        others = [] if inside else possible_values(growth, self.measured, size)
+        tolerance = 2 * growth.misfit if growth is self.memory else 0.0  # too little memory kills
+        others = [] if inside else possible_values(growth, self.measured, size, tolerance)
         low = min([mid, *(value / growth(own) for value in others)])
         high = max([mid, *(value / growth(own) for value in others)])
         return Interval(low / widen, mid, high * widen)
