@@ -33,7 +33,7 @@ from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.core_speed import SCORE_TABLE, processor_score
 from berth.predictor.hardware.processor import cores, processors
-from lab.cpus.core_scores import listed_models, scores_without
+from lab.cpus.core_scores import scores_without
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -52,14 +52,6 @@ class Guess:
     """Of the time; None: the method gives no interval."""
     own_width: Floats | None = None
     """The part of the width that other places do not share."""
-
-    def of(self, places: list[int]) -> Guess:
-        """Return the guess for some CPUs only."""
-        some = np.ix_(places, places)
-        width = None if self.width is None else self.width[some]
-        return Guess(
-            self.log_s[some], width, None if self.own_width is None else self.own_width[some]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,23 +228,10 @@ def evaluate(_: Options) -> Report:
             **{name: berth(data, scores, advance) for name, scores in settings.items()},
         }
     found = {name: figures(data, guess) for name, guess in guesses.items()}
-    number = {cpu.name: number for cpu, number in listed_models()}
-    places = [n for n, cpu in enumerate(data.cpus) if cpu in number]
-    listed = data.of(places)
-    by_list = np.array([number[cpu] for cpu in listed.cpus])
-    own = np.log(listed.seconds)[:, None, :]
-    beside = {
-        "own time x single-core list": Guess(own + (by_list[:, None] - by_list)[..., None]),
-        **{name: guesses[name].of(places) for name in ("clock ratio", "Berth, no score")},
-    }
-    on_listed = [(name, *_cells(figures(listed, guess))) for name, guess in beside.items()]
     return Report(
         "Whole programs on one core of CPUs that they never ran on",
         (f"{len(data.cpus)} CPUs, {len(data.programs)} programs; {SPLIT}.",),
-        (
-            Section("Errors", _HEADER, [(name, *_cells(each)) for name, each in found.items()]),
-            Section(f"The {len(places)} CPUs that a public list has", _HEADER, on_listed),
-        ),
+        (Section("Errors", _HEADER, [(name, *_cells(each)) for name, each in found.items()]),),
         {"split": SPLIT, "figures": found},
     )
 

@@ -6,7 +6,7 @@ All were built and run alike (gcc -O3, one core). Loads and cache misses were no
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -45,17 +45,6 @@ class CpuPrograms:
     mispredicts: Floats
     """Mispredicted branches per instruction."""
     clock_hz: Floats
-
-    def of(self, places: list[int]) -> CpuPrograms:
-        """Return the measurements of some CPUs only."""
-        return replace(
-            self,
-            cpus=tuple(self.cpus[place] for place in places),
-            seconds=self.seconds[places],
-            instructions=self.instructions[places],
-            mispredicts=self.mispredicts[places],
-            clock_hz=self.clock_hz[places],
-        )
 
 
 @cache
