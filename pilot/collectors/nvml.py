@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,12 @@ class NvmlCollector(Collector):
     def probe(self) -> str | None:
         if self._nvml is None:
             try:
+                ctypes.CDLL(
+                    "libnvidia-ml.so.1"
+                )  # which pynvml loads: without it, its import is in vain
                 self._nvml = importlib.import_module("pynvml")
+            except OSError:
+                return "NVIDIA's driver (libnvidia-ml.so.1) is not installed"
             except ImportError:
                 return "the Python module pynvml (nvidia-ml-py) is not installed"
         try:

@@ -182,18 +182,29 @@ class PerfCollector(Collector):
     name = "perf"
     why_missing = "needs hardware counters: {detail}"
 
-    def __init__(self, folder: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cpuinfo: Path = Path("/proc/cpuinfo"),
+        sources: Path = Path("/sys/bus/event_source/devices"),
+    ) -> None:
         self._output = folder / "perf.csv"
         self._folder = folder
         text = cpuinfo.read_text(errors="replace") if cpuinfo.exists() else ""
         self._formulas = from_source(family(text) or "perf:unknown")
         self._events: list[str] = []
+        self._sources = sources
 
     def probe(self) -> str | None:
         if shutil.which("perf") is None:
             return "perf is not installed"
         if not self._formulas:
             return "no events are known for this processor family"
+        # A virtual machine without the processor's counters need not start perf to learn it.
+        if self._sources.is_dir() and not any(
+            re.fullmatch(CORES, source.name) for source in self._sources.iterdir()
+        ):
+            return "the kernel has no hardware counters here (virtual machine?)"
         trial = totals(_try_out(["instructions"], TRIVIAL))
         basic = trial.get("instructions")
         if basic is None:

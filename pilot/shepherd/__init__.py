@@ -10,9 +10,10 @@
 - The shepherd's standard input is a pipe from the caller, the *leash*. When the caller dies, the
   pipe closes and the shepherd ends the process tree.
 
-Protocol: one line of JSON on standard input describes the run (the *order*); any further line, or
-the end of input, means "cut the run short". The result is one line of JSON on standard output. The
-program's own output goes through a pipe to the shepherd's standard error, up to
+Protocol: one line on standard input describes the run (the *order*, marshal data in hexadecimal);
+any further line, or the end of input, means "cut the run short". The result is marshal data on
+standard output: both ends are one Python, and the import of json takes as long as the rest of the
+start. The program's own output goes through a pipe to the shepherd's standard error, up to
 ``forward_bytes``.
 
 ``run`` starts and ends the program, ``tree`` samples its processes, ``threads`` tells how many of

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import encodings.ascii  # noqa: F401 - Python's own folder may be closed in the new namespace
 import os
-import re
 import stat
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
@@ -33,7 +32,8 @@ MOST_BYTES = 4 << 30
 MOST_NAMED = 1_000
 FOR_ALL = "/var/tmp"  # noqa: S108 - nothing is written there  # nosec B108
 """Folder in which all users write, below the first level: overlaid by itself."""
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+_ESCAPED = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\043": "#", r"\134": "\\"}
+"""How the kernel writes these characters of paths, the backslash last."""
 
 
 class Isolation:
@@ -173,7 +173,9 @@ def _mounted() -> dict[str, str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             before, _, after = line.partition(" - ")
-            path = _ESCAPED.sub(lambda code: chr(int(code.group(1), 8)), before.split()[4])
+            path = before.split()[4]
+            for code, character in _ESCAPED.items():
+                path = path.replace(code, character)
             kinds[path] = after.split()[0]
     return kinds
 

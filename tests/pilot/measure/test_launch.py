@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import signal
 import subprocess
@@ -18,9 +18,9 @@ from berth.pilot.collectors.proc import ProcCollector, peak_memory
 from berth.pilot.errors import UsageError
 from berth.pilot.launch import (
     SHEPHERD,
-    TAIL_BYTES,
     Order,
     ProcessResult,
+    as_message,
     resolve_command,
     run_one,
 )
@@ -249,19 +249,13 @@ def test_an_mpi_launcher_that_is_missing_is_said_with_what_to_do(launcher: str) 
 
 
 def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> None:
-    message = {
-        "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
-        "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
-        "sample": False, "time_limit_s": None, "cpu_limit_s": None, "end_file": None,
-        "cut_grace_s": 1.0, "leftover_grace_s": 0.1, "nice": 0, "groups": [],
-        "isolated_in": None, "kept": [], "least_seen_bytes": 0,
-    }  # fmt: skip
+    asked = Order(("head", "-c", "65536", "/dev/urandom"), dict(os.environ), sample=False)
     shepherd = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SHEPHERD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert shepherd.stdin is not None
     assert shepherd.stdout is not None
-    shepherd.stdin.write(json.dumps(message).encode() + b"\n")
+    shepherd.stdin.write(as_message(asked))
     shepherd.stdin.flush()
     wait = Path(f"/proc/{shepherd.pid}/wchan")
     until = time.monotonic() + 5
@@ -271,4 +265,4 @@ def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> Non
     time.sleep(0.05)
     shepherd.send_signal(signal.SIGCONT)
     answer, _ = shepherd.communicate()
-    assert json.loads(answer)["output_bytes"] == 65_536
+    assert marshal.loads(answer)["output_bytes"] == 65_536  # noqa: S302

@@ -163,7 +163,7 @@ def machine_with(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     cpuinfo = folder / "cpuinfo"
     cpuinfo.write_text("CPU implementer : 0x41\n")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return PerfCollector(folder / "out", cpuinfo)
+    return PerfCollector(folder / "out", cpuinfo, folder / "unknown")
 
 
 def test_counts_that_cannot_be_are_found() -> None:
