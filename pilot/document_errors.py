@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
 from collections.abc import Sequence
@@ -64,6 +63,8 @@ def kind_of(value: object) -> str:
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - of errors alone
+
     matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return matches[0] if matches else None
 

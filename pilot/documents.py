@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,6 +97,8 @@ def read_text(path: Path) -> str:
 
 def read_toml(path: Path, model: type[D]) -> D:
     """Return a TOML file as a ``model``. Raises DocumentError that names the invalid key."""
+    import tomllib  # noqa: PLC0415 - not for JSON
+
     raw = _read_bounded(path)
     try:
         text = raw.decode().removeprefix(_MARK)

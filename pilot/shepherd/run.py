@@ -8,7 +8,6 @@ import math
 import os
 import resource
 import select
-import signal
 import sys
 import time
 
@@ -25,9 +24,12 @@ from .proc import (
 )
 from .tree import SAMPLE_SHARE, SUMMED, Tree
 
-TYPE_CHECKING = False  # the module typing is slow to import
+TYPE_CHECKING = False  # typing, and the enumerations of signal, take half of the start
 if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:
+    import _signal as signal
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -381,3 +383,4 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     order = marshal.loads(bytes.fromhex(line.decode()))  # noqa: S302 # nosec - of the caller
     write_all(1, marshal.dumps(SupervisedRun(order).go()))
+    os._exit(0)  # nothing is left that needs the end of the interpreter
