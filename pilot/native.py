@@ -23,8 +23,9 @@ from berth.pilot.progress import Say, clocked
 from berth.pilot.runs_on import is_rank
 from berth.pilot.shepherd.proc import machine_runnable
 
-SHORT_S = 10.0
-"""Programs shorter than this are run twice by default, to know the spread; longer ones once."""
+BRIEF_S, SHORT_S = 0.5, 10.0
+"""Programs between these times are run twice by default, to know the spread. Of briefer ones, the
+second run with its own start would cost more than it tells; of longer ones it costs too much."""
 LEAST_S = 1e-9
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Environment in which the threads of a team sleep while they wait for each other: beside other
@@ -48,7 +49,7 @@ class Native:
 def repeats_for(first_s: float, wanted: int | None) -> int:
     """Return the number of native runs: ``wanted``, or by the time of the first in seconds, without
     its waits for other work."""
-    return wanted or (2 if first_s < SHORT_S else 1)
+    return wanted or (2 if BRIEF_S <= first_s < SHORT_S else 1)
 
 
 def runtime_of(times_s: Sequence[float]) -> Runtime:

@@ -33,7 +33,7 @@ class PilotOptions:
     sizes: tuple[float, ...] = ()
     threads_sweep: tuple[int, ...] = ()
     repeats: int | None = None
-    """Number of native runs; None: two of programs under ``SHORT_S``, one of longer ones."""
+    """Number of native runs; None: two from ``BRIEF_S`` to ``SHORT_S``, else one."""
     count: bool = False
     """Whether to count instructions, bytes and misses under emulation, too."""
     time_limit_s: float = 600.0

@@ -58,7 +58,7 @@ TARGETS = Listed("targets", Target)
 @click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
 @click.option("--sizes", type=NUMBERS, default=(), help="Also time these sizes, as 100,200,400.")
 @click.option("--threads-sweep", type=COUNTS, default=(), help="Also time with 1,2,4 threads.")
-@click.option("--repeats", type=int, help="Native runs [default: 2 of under 10 s, else 1].")
+@click.option("--repeats", type=int, help="Native runs [default: 2 from 0.5 to 10 s, else 1].")
 @click.option(
     "--count",
     is_flag=True,

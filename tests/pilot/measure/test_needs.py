@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.pilot.instruction_sets import expanded
-from berth.pilot.needs import needed_sets, read_code
+from berth.pilot.needs import needed_sets, read_code, read_elf
 
 SOURCE = """
 #include <stdio.h>
@@ -57,3 +60,15 @@ def test_what_cannot_be_read_needs_nothing(tmp_path: Path) -> None:
     broken.write_bytes(b"\x7fELF" + b"\xff" * 100)
     assert read_code(str(broken)) is None
     assert needed_sets((str(broken), str(tmp_path / "none"))) == ()
+
+
+@given(st.data())
+def test_a_damaged_program_is_read_or_refused(data: st.DataObject) -> None:
+    whole = bytearray(Path("/proc/self/exe").read_bytes()[: 1 << 16])
+    for _ in range(data.draw(st.integers(0, 8))):
+        whole[data.draw(st.integers(0, 63))] = data.draw(st.integers(0, 255))
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(whole[: data.draw(st.integers(0, len(whole)))])
+        file.flush()
+        facts = read_elf(Path(file.name))
+    assert facts is None or facts.machine

@@ -10,9 +10,10 @@ from berth.pilot.native import repeats_for, runtime_of
 
 
 @pytest.mark.parametrize(
-    ("first_s", "wanted", "repeats"), [(0.1, None, 2), (30, None, 1), (0.1, 3, 3), (100, 3, 3)]
+    ("first_s", "wanted", "repeats"),
+    [(0.1, None, 1), (1, None, 2), (30, None, 1), (0.1, 3, 3), (100, 3, 3)],
 )
-def test_long_programs_are_run_once_unless_more_is_asked_for(
+def test_brief_and_long_programs_are_run_once_unless_more_is_asked_for(
     first_s: float, wanted: int | None, repeats: int
 ) -> None:
     assert repeats_for(first_s, wanted) == repeats
