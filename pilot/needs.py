@@ -130,7 +130,7 @@ class _ElfFile:
             )
         ]
         texts = self._content(self._all[names]) if self._all else b""
-        self.sections = {_text(texts, each.name): each for each in reversed(self._all)}
+        self.sections = {_text(texts, each.name): each for each in self._all}
 
     def _layout(self, fields: str) -> str:
         return self._order + fields.replace("W", "Q" if self._is_64 else "I")
