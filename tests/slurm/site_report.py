@@ -242,8 +242,9 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
             apart = max(abs(by_pilot - by_job) for by_pilot, by_job in peaks.values())
             lines.append(
                 f"Memory by the pilot over the peak of the job's control group: within {NEAR:.0%} "
-                f"{near} of {len(ratios)}, median {statistics.median(ratios.values()):.3f}, farthest "
-                f"{ratios[worst]:.3f} ({worst}); they differ by at most {apart / 1e6:.1f} MB"
+                f"{near} of {len(ratios)}, median {statistics.median(ratios.values()):.3f}, "
+                f"farthest {ratios[worst]:.3f} ({worst}); they differ by at most "
+                f"{apart / 1e6:.1f} MB"
             )
         own = [
             (one.took_s[one.ran], one.learnt.predicted[one.ran])
