@@ -130,11 +130,11 @@ def _fold(test: Flags) -> Fold:
 def _later_versions(table: Cases, servers: Strings) -> list[Fold]:
     """Return a fold for each release of a server but the first: its rows are predicted from older
     ones and from other servers."""
-    releases = [release(version) for version in table.versions]
+    releases = [release(version)[:2] for version in table.versions]
     found = []
     for server in sorted(set(servers.tolist())):
         of_server = servers == server
-        known = sorted({r for r, own in zip(releases, of_server, strict=True) if own} - {(0, 0)})
+        known = sorted({r for r, own in zip(releases, of_server, strict=True) if own} - {()})
         for one in known[1:]:
             test = of_server & np.array([r == one for r in releases])
             later = of_server & np.array([r >= one for r in releases])

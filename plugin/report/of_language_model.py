@@ -86,9 +86,8 @@ class Served:
         the load's batch fit."""
         if not self.prediction.fits:
             return "no"
-        each = -(-self.load.batch // self.load.data_parallel)
         resident = self.prediction.resident
-        return "yes" if resident >= each else f"{int(resident)} at a time"
+        return "yes" if resident >= self.load.batch else f"{resident:,} at a time"
 
     def basis(self) -> str | None:
         """Return the basis of the numbers (measured, learnt, prior, ...); None where the model does
@@ -212,7 +211,7 @@ class ServingRanking:
                 f"{cheapest.job_price:.4g} {self.currency}".rstrip()
                 + "."
             )
-        else:
+        elif all(row.prediction.price_per_million is None for row in rows):
             sentences.append(
                 "No platform has a price: give price_per_hour of each in the site's platform "
                 "files, and the site with --site."
@@ -230,6 +229,11 @@ def serving_report(ranking: ServingRanking) -> Report:
         "Tokens/s, energy, price and carbon count the tokens of prompt and answer alike: of "
         f"{each:,} of a request, {load.output_tokens:,} are generated."
     ]
+    if 0 < model.positions < each:
+        notes.append(
+            f"The model was made for at most {model.positions:,} tokens of a request: servers "
+            "refuse longer ones unless they are set up to stretch its positions."
+        )
     notes += [f"abstains: {reason}" for reason in reasons]
     if any(p.fits and (p.ttft_abstained or p.tpot_abstained) for p in predictions):
         notes.append(
@@ -267,8 +271,8 @@ def serving_report(ranking: ServingRanking) -> Report:
         )
         parts.append(sources_part(ranking.forecast, names))
     headline = (
-        f"{model.name}: {model.family}, {model.parameters / 1e9:.3g} billion parameters, "
-        f"{load.weight_bits:g}-bit weights, {ranking.framework}, batch {load.batch}, "
+        f"{model.name}: {model.family}, {_rate(model.parameters / 1e9)} billion parameters, "
+        f"{load.weight_bits:.3g}-bit weights, {ranking.framework}, batch {load.batch}, "
         f"{load.input_tokens} + {load.output_tokens} tokens, {load.gpus} "
         f"GPU{'s' * (load.gpus > 1)} of each; bundle {ranking.bundle}"
     )
@@ -306,7 +310,7 @@ def _prediction(ranking: ServingRanking, row: Served) -> dict[str, Any]:
         **data_of(RULES_OF[1:], row),
         "latency_basis": prediction.latency_basis.value,
         "gpu_memory_least_bytes": prediction.memory.least,
-        "resident_sequences": round(min(prediction.resident, 1e6), 1),
+        "resident_sequences": min(prediction.resident, 1_000_000),
         "from": prediction.source,
         "abstained": prediction.abstained,
         "ttft_abstained": prediction.ttft_abstained,

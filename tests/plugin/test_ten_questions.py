@@ -12,12 +12,15 @@ from toy_configs import LLAMA
 
 from berth.plugin.site.load import DEMO_FILE
 
-DRAFT = {**LLAMA, "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1}
+DRAFT = {**LLAMA, "architectures": ["LlamaForCausalLMEagle3"]}
+LARGE = {**LLAMA, "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
+         "num_hidden_layers": 1200, "max_position_embeddings": 131_072}  # fmt: skip
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "large.json").write_text(json.dumps(LARGE))
     (tmp_path / "net.onnx").write_bytes(convolutional(blocks=2, channels=8).SerializeToString())
     return tmp_path
 
@@ -58,7 +61,18 @@ QUESTIONS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "Does it fit on a P100?": (
         "config.json",
         ("--platform", "p100-16gb"),
-        ("on p100-16gb: no; does not fit",),
+        ("on p100-16gb: no; does not fit: one request needs up to ", " GiB on a GPU and gets 16."),
+    ),
+    "How many at a time do two copies serve?": (
+        "config.json",
+        ("--batch", "64", "--serving", "max_num_seqs=20", "--parallel", "data=2", "--platform",
+         "h100-80gb"),
+        ("64 requests of 1,152 tokens at once on 2 x h100-80gb: no, 40 at a time; ",),
+    ),
+    "And of a trillion parameters, longer than it was made for?": (
+        "large.json",
+        ("--tokens", "200000,128", "--platform", "h100-80gb"),
+        ("1,030 billion parameters", "made for at most 131,072 tokens of a request"),
     ),
     "How fast is a server that nobody measured?": (
         "config.json",

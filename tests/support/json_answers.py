@@ -208,7 +208,7 @@ ANSWERS: Mapping[str, Any] = {
             | row(of_language_model.RULES_OF)
             | {
                 "latency_basis": str, "gpu_memory_least_bytes": float,
-                "resident_sequences": float, "from": str, "abstained": str | None,
+                "resident_sequences": int, "from": str, "abstained": str | None,
                 "ttft_abstained": str | None, "tpot_abstained": str | None, "sources": SOURCES,
             }
         ],

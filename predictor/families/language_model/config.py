@@ -60,6 +60,7 @@ class LanguageModel:
     feed_forward_size: int
     vocabulary: int
     positions: int
+    """Length of the longest sequence that it was made for; 0: no limit is known."""
     attention: tuple[Attention, ...]
     state_values: float
     """Number of state values per sequence, independent of its length (linear attention)."""
@@ -230,7 +231,7 @@ def _model(
             counted.size("expert_width" if moe else "feed_forward", 4 * counted.size("hidden", 1))
         ),
         vocabulary=int(counted.size("vocabulary", 1)),
-        positions=int(counted.size("positions", 2048)),
+        positions=int(counted.size("positions")),
         attention=tuple(Attention(n, v, w) for (v, w), n in attention.items()),
         state_values=sum(layer.state for layer in counted.cache),
         attention_parameters=sums["attention"],

@@ -23,7 +23,7 @@ def named(text: str) -> tuple[str, str]:
     return _NAMES.get(plain, name), version
 
 
-def release(version: str) -> tuple[int, int]:
-    """Return major and minor number of a version; (0, 0) where it has none."""
-    numbers = re.findall(r"\d+", version)[:2]
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 else (0, 0)
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with, at most three; none of ``nightly``."""
+    numbers = re.match(r"\d+(\.\d+){1,2}", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()

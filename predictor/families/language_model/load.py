@@ -162,7 +162,12 @@ class Memory:
 
     def fits(self, memory_bytes: float) -> bool:
         """Return whether one sequence is certain to fit on a GPU of ``memory_bytes``."""
-        return self.least <= memory_bytes * min(1.0, self.share / USABLE_SHARE)
+        return self.least <= memory_bytes * self.gets
+
+    @property
+    def gets(self) -> float:
+        """Return the share of a GPU's memory that the least memory must fit in."""
+        return min(1.0, self.share / USABLE_SHARE)
 
     def resident(self, memory_bytes: float) -> float:
         """Return the number of sequences of one replica whose KV cache fits in ``memory_bytes`` at

@@ -10,6 +10,7 @@ is faster than the hardware's roof.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -73,8 +74,8 @@ class ServingPrediction:
     memory: Memory
     memory_bytes: float
     """Memory of one GPU, in bytes."""
-    resident: float
-    """Number of sequences per replica whose cache fits at the same time."""
+    resident: int
+    """Number of sequences that are served at the same time at most, over all replicas."""
     fits: bool
     """Whether the upper end of the least memory needed fits on the GPU, and the model can be split
     as the load asks."""
@@ -217,9 +218,13 @@ def _join(
     rate = replace(tuned, low=tuned.low / AS_SERVED)
     apart = _slices_apart(case)
     fits = need.fits(device.memory_bytes) and apart is None
+    most = min(need.resident(device.memory_bytes), load.most_sequences or math.inf)
     refusal = apart
     if not fits:
-        refusal = apart or f"does not fit on {device.name}: nothing to predict"
+        refusal = apart or (
+            f"does not fit: one request needs up to {need.least / 2**30:.1f} GiB on a GPU and "
+            f"gets {device.memory_bytes * need.gets / 2**30:.1f} GiB"
+        )
     elif not known:
         refusal = f"nothing was measured with the framework {framework!r}"
     energy = price = carbon = None
@@ -240,14 +245,14 @@ def _join(
         tpot_s=further,
         memory=need,
         memory_bytes=device.memory_bytes,
-        resident=need.resident(device.memory_bytes) if fits else 0.0,
+        resident=int(most) * load.data_parallel if fits else 0,
         fits=fits,
         energy_j_per_token=energy,
         price_per_million=price,
         carbon_g_per_million=carbon,
         basis=combined.basis,
         latency_basis=latency_basis,
-        bound=answering.bound,
+        bound=answering.bound if fits else Bound.MEMORY,
         novelty=answering.similarity.novelty,
         rule=answering.rule,
         by_rule={

@@ -88,7 +88,8 @@ def _draft_in(raw: Mapping[str, Any]) -> str:
     """Return the name by which a configuration says that it is of a draft model or a head that
     proposes tokens (Eagle, Medusa, MTP); empty: it does not.
 
-    A class with more than ``ForCausalLM`` at its end has other matrices than the family's own.
+    A class with more than ``ForCausalLM`` at its end has other matrices than the family's own. The
+    first Eagle heads name their family's class: they are one wide layer.
     """
     classes = raw.get("architectures")
     named = [str(c) for c in classes] if isinstance(classes, list) else []
@@ -97,7 +98,14 @@ def _draft_in(raw: Mapping[str, Any]) -> str:
         return family
     altered = (c for c in named if "ForCausalLM" in c and not c.endswith("ForCausalLM"))
     of_class = next((c for c in named if _DRAFT.search(c)), "") or next(altered, "")
+    width = raw.get("hidden_size")
+    if str(raw.get("num_hidden_layers")) == "1" and isinstance(width, int) and width >= _WIDE:
+        return f"{family} of one layer"
     return of_class or next((key for key in raw if _DRAFT_KEY.match(key)), "")
+
+
+_WIDE = 1024
+"""Width that no language model of a single layer has."""
 
 
 _DRAFT = re.compile(

@@ -178,8 +178,13 @@ def _server_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) ->
 
 
 def _was(version: str, cell: MeasuredCase) -> bool:
-    known = sorted(release(each) for each in cell.versions)
-    return bool(known) and known[0] <= release(version) <= known[-1]
+    """Return whether a version is between the measured ones, as far as it is named: 0.5 may be
+    any 0.5.9."""
+    asked = release(version)
+    known = sorted((*numbers, 0)[:3] for each in cell.versions if (numbers := release(each)))
+    if not asked or not known:
+        return False
+    return known[0][: len(asked)] <= asked <= known[-1][: len(asked)]
 
 
 def stands_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> str:

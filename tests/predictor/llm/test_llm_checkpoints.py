@@ -109,12 +109,13 @@ def test_the_cache_has_the_heads_size_that_the_file_says(name: str, values: int)
     ("named", "more"),
     [("LlamaForCausalLMEagle3", {}), ("Eagle3DeepseekV2ForCausalLM", {}),
      ("EagleLlamaForCausalLM", {}), ("LlamaMedusaForCausalLM", {}), ("DeepSeekMTPModel", {}),
-     ("DFlashDraftModel", {}), ("LlamaForCausalLM", {"draft_vocab_size": 32000})],
+     ("DFlashDraftModel", {}), ("LlamaForCausalLM", {"draft_vocab_size": 32000}),
+     ("LlamaForCausalLM", {"num_hidden_layers": 1})],
 )  # fmt: skip
 def test_drafts_and_heads_are_refused_by_their_class_whatever_else_they_say(
     named: str, more: dict[str, Any]
 ) -> None:
-    raw = {**OF_8B, "num_hidden_layers": 1, "architectures": [named], **more}
+    raw = {**OF_8B, "architectures": [named], **more}
     with pytest.raises(DocumentError, match="proposes tokens to another model") as error:
         from_mapping(raw, source="config.json", name="m")
     assert "that it assists" in (error.value.hint or "")

@@ -119,7 +119,8 @@ def test_a_load_is_new_by_more_than_the_tolerance(load: LlmLoad, outside: bool) 
 
 
 @pytest.mark.parametrize(("version", "alike"), [
-    ("0.6.1", True), ("0.8.5", True), ("0.19.0", False), ("0.5", False),
+    ("0.6.1", True), ("0.8.5", True), ("0.9", True), ("0.9.30", False), ("0.19.0", False),
+    ("0.5", False),
 ])  # fmt: skip
 def test_a_version_outside_the_measured_ones_is_unlike(version: str, alike: bool) -> None:
     assert at(LlmCase(MODEL, LONG, H100), version=version).alike is alike
@@ -131,6 +132,15 @@ def test_a_server_that_was_measured_on_the_accelerator_stands_for_another() -> N
     for name, server in (("h100-sxm-80gb", "vllm"), ("h200-sxm-141gb", "sglang")):
         case = LlmCase(MODEL, LONG, unit_named(name))
         assert similarity_of(case, "deepspeed-mii", only, "9.9").framework == server
+
+
+def test_a_nightly_build_says_nothing_of_later_versions() -> None:
+    cells = cells_of([
+        (LlmCase(MODEL, LONG, H100), "sglang", version) for version in ("0.5.9", "nightly-2026021")
+    ])  # fmt: skip
+    for version, known in (("0.5.9", True), ("0.5.12", False), ("2.0", False)):
+        case = LlmCase(MODEL, LONG, H100)
+        assert similarity_of(case, "sglang", cells, version).version_known is known
 
 
 def test_no_published_version_vouches_for_none() -> None:
@@ -149,6 +159,7 @@ def test_frameworks_are_read_as_people_write_them(text: str, expected: Any) -> N
     assert named(text) == expected
 
 
-def test_a_release_is_two_numbers() -> None:
-    assert release("1.2.0rc6.post2") == (1, 2)
-    assert release("nightly") == (0, 0)
+def test_a_release_is_the_numbers_that_a_version_begins_with() -> None:
+    assert release("1.2.0rc6.post2") == (1, 2, 0)
+    assert release("0.17") == (0, 17)
+    assert release("nightly-dev-20260216-d3bae71e") == ()
