@@ -20,11 +20,7 @@ from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.hardware import platforms as platform_files
 from berth.predictor.learning.programs.adapt import adapted
 from berth.predictor.learning.programs.columns import LabelRows
-from berth.predictor.learning.programs.prior import (
-    TYPICAL_DIFFICULTY,
-    honest_quantile,
-    log_times,
-)
+from berth.predictor.learning.programs.prior import TYPICAL_DIFFICULTY, log_times
 from lab.datasets.rajaperf import LABELS as LABELLED
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -129,11 +125,7 @@ def _kind(other: LabelRows) -> Calibration:
 
 def _figures(labelled: LabelRows, test: LabelRows, kind: Calibration) -> tuple[float, float]:
     """Return error and coverage as of a platform that a bundle was adapted to."""
-    if len(labelled):
-        kind = adapted(labelled, kind)
-        quantile = kind.score_quantile
-    else:
-        quantile = honest_quantile(np.zeros(0), (), kind.score_quantile)
-    off = np.abs(test.log_time - log_times(kind, test))
-    covered = off <= quantile * DIFFICULTY_FLOOR
+    made = adapted(labelled, kind)
+    off = np.abs(test.log_time - log_times(made, test))
+    covered = off <= made.score_quantile * DIFFICULTY_FLOOR
     return float(np.median(np.expm1(off))), float(covered.mean())

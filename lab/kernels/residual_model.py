@@ -16,12 +16,14 @@ from berth.predictor.core.intervals import difficulty
 from berth.predictor.families.program.bundle import Formula, firm
 from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import (
-    CARRIES,
     REDUCTIONS_S,
     kernel_weights,
     log_times,
 )
 
+CARRIES = tuple(i / 10 for i in range(11))
+"""Values tried for ``Formula.carry``: the share of the reference's inefficiency assumed on the
+target."""
 MODE_WIDTH = 0.15
 """Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""
 LEAST_REST = 0.1

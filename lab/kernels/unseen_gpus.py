@@ -143,7 +143,7 @@ def _beyond(series: Sequence[Sequence[Timing]], fitted: int) -> Section:
             width = math.log(max(ratio.high / ratio.mid, ratio.mid / ratio.low))
             rows_[OURS].append((math.log(points[-1][1] * ratio.mid), width))
             logs = np.log(points)
-            line = np.poly1d(np.polyfit(*logs.T, 1))
+            line = np.poly1d(np.polyfit(logs[:, 0], logs[:, 1], 1))
             misfit = np.abs(line(logs[:, 0]) - logs[:, 1]).max()
             width = 2 * misfit + SLOPE_UNCERTAINTY * math.log(target.size / own)
             rows_["straight line in log-log"].append((float(line(math.log(target.size))), width))

@@ -23,11 +23,7 @@ from berth.predictor.families.program.work import missing_counters
 from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.learning.programs.columns import LabelRows, pair_columns, pairs_of, units_of
 from berth.predictor.learning.programs.own_time import are_benchmark, own_time_of
-from berth.predictor.learning.programs.prior import (
-    honest_quantile,
-    left_out_scores,
-    shrunk_prior,
-)
+from berth.predictor.learning.programs.prior import honest_quantile, shrunk_prior
 
 
 def adapt(
@@ -99,12 +95,11 @@ def adapt(
 def adapted(data: LabelRows, kind: Calibration) -> Calibration:
     """Return the calibrated roofline of the kind (CPU, GPU) shrunk towards ``data``."""
     fitted = shrunk_prior(data, kind)
-    scores = left_out_scores(data, kind)
     return Calibration(
         bias=fitted.bias,
         carry=fitted.carry,
         reduction_s=fitted.reduction_s,
-        score_quantile=honest_quantile(scores, data.kernels, kind.score_quantile),
+        score_quantile=honest_quantile(data, kind),
     )
 
 

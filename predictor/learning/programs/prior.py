@@ -10,13 +10,10 @@ import numpy as np
 from berth.pilot.progress import steps
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
-from berth.predictor.families.program.bundle import Formula
+from berth.predictor.families.program.bundle import Calibration, Formula
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
 from berth.predictor.learning.programs.columns import LabelRows
 
-CARRIES = tuple(i / 10 for i in range(11))
-"""Values tried for ``Formula.carry``: the share of the reference's inefficiency assumed on the
-target."""
 REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
 """Values tried for ``Formula.reduction_s``: seconds per reduction result."""
 
@@ -41,8 +38,6 @@ BIAS_DEVIATION = 0.15
 With each of the two labelled platforms treated as new, values of 0.1 to 0.2 do not increase errors
 from the first label on (`python -m lab few-shot`).
 """
-CARRY_DEVIATION = 0.1
-"""Standard deviation of a platform's ``carry`` around the value of its kind."""
 REDUCTION_DEVIATION_S = 2e-5
 """Standard deviation of a platform's ``reduction_s`` around the value of its kind, in seconds."""
 LABEL_SCALE = 0.3
@@ -57,7 +52,7 @@ _BIASES = np.arange(-2.0, 2.0001, 0.02)
 
 
 def shrunk_prior(data: LabelRows, start: Formula) -> Formula:
-    """Return the most probable calibration (bias, carry, reduction) given the rows and the prior
+    """Return the most probable calibration (bias, reduction) given the rows and the prior
     ``start``.
 
     Kernels are weighted equally; without rows ``start`` is returned.
@@ -65,36 +60,37 @@ def shrunk_prior(data: LabelRows, start: Formula) -> Formula:
     if not len(data):
         return start
     weights = kernel_weights(data.kernels) * len(set(data.kernels))
-    best, least = start, math.inf
-    reductions = REDUCTIONS_S if data.reductions.any() else (start.reduction_s,)
+    reductions = {start.reduction_s, *(REDUCTIONS_S if data.reductions.any() else ())}
     biases = start.bias + _BIASES
-    for carry in sorted({*CARRIES, start.carry}):
-        for reduction_s in sorted({*reductions, start.reduction_s}):
-            loss = (
-                ((biases - start.bias) / BIAS_DEVIATION) ** 2
-                + ((carry - start.carry) / CARRY_DEVIATION) ** 2
+    stretch = np.exp(biases[:, None] + start.carry * data.log_efficiency)
+    best, least = start, math.inf
+    for reduction_s in sorted(reductions):
+        fixed_s = data.fixed_s + reduction_s * data.reductions
+        apart = (data.log_time - np.log(fixed_s + data.parallel_s * stretch)) / LABEL_SCALE
+        loss = (
+            np.log1p(apart**2) @ weights
+            + (
+                (_BIASES / BIAS_DEVIATION) ** 2
                 + ((reduction_s - start.reduction_s) / REDUCTION_DEVIATION_S) ** 2
-            ) / 2
-            loss = loss + _misfit(data, weights, biases, carry, reduction_s)
-            place = int(loss.argmin())
-            if loss[place] < least - 1e-9:
-                best = Formula(bias=float(biases[place]), carry=carry, reduction_s=reduction_s)
-                least = float(loss[place])
+            )
+            / 2
+        )
+        place = int(loss.argmin())
+        if loss[place] < least - 1e-9:
+            changed = {"bias": float(biases[place]), "reduction_s": reduction_s}
+            best, least = start.model_copy(update=changed), float(loss[place])
     return best
 
 
-def honest_quantile(scores: Floats, kernels: tuple[str, ...], kind_quantile: float) -> float:
+def honest_quantile(data: LabelRows, kind: Calibration) -> float:
     """Return the 90 % quantile of scaled errors for a platform with few measured times.
 
-    ``scores``: those of its ``kernels``, each left out (``left_out_scores``). With
-    ``ENOUGH_KERNELS`` kernels it is the quantile of their own errors. Fewer kernels give no finite
-    quantile: then it is the quantile for platforms without labels, or the largest error seen if
-    that is larger.
+    With ``ENOUGH_KERNELS`` kernels it is that of their own errors, each left out. Fewer kernels
+    give no finite quantile: then it is that for platforms without labels.
     """
-    if len(set(kernels)) >= ENOUGH_KERNELS:
-        return float(max(group_quantile(list(scores), kernels), 1e-3))
-    without = kind_quantile * NEW_PLATFORM_WIDENING * TYPICAL_DIFFICULTY / DIFFICULTY_FLOOR
-    return float(max([without, *scores.tolist()]))
+    if len(set(data.kernels)) >= ENOUGH_KERNELS:
+        return max(group_quantile(left_out_scores(data, kind).tolist(), data.kernels), 1e-3)
+    return kind.score_quantile * NEW_PLATFORM_WIDENING * TYPICAL_DIFFICULTY / DIFFICULTY_FLOOR
 
 
 def left_out_scores(data: LabelRows, start: Formula) -> Floats:
@@ -108,13 +104,3 @@ def left_out_scores(data: LabelRows, start: Formula) -> Floats:
         rows = data.take(held)
         scores[held] = np.abs(rows.log_time - log_times(prior, rows)) / DIFFICULTY_FLOOR
     return scores
-
-
-def _misfit(
-    data: LabelRows, weights: Floats, biases: Floats, carry: float, reduction_s: float
-) -> Floats:
-    """Return the negative log likelihood of the rows for each candidate bias."""
-    stretch = np.exp(biases[:, None] + carry * data.log_efficiency)
-    log_time = np.log(data.fixed_s + reduction_s * data.reductions + data.parallel_s * stretch)
-    apart = (data.log_time - log_time) / LABEL_SCALE
-    return np.asarray(np.log1p(apart**2) @ weights)
