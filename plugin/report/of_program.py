@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import MOST_SHOWN_FACTOR, format_bytes, format_seconds
 from berth.plugin.report.of_forecast import (
     PlatformRow,
     doubts,
@@ -40,7 +40,7 @@ class ProgramRanking:
     size: float | None
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
-    reference_doubt: str | None
+    notes_of_home: Sequence[str]
     reasons: Sequence[Bottleneck] = ()
     with_sources: bool = False
 
@@ -86,11 +86,13 @@ def _notes(ranking: ProgramRanking) -> list[str]:
             "--platform to see the time of an equivalent GPU build."
         )
     notes += doubts(predictions)
-    notes += [ranking.reference_doubt] if ranking.reference_doubt else []
+    notes += ranking.notes_of_home
     notes += [f"pilot: {text}" for text in filter(is_contention, ranking.profile.warnings)]
     peak = ranking.profile.peak_memory_bytes
     if ranking.size is None and peak is not None:
         notes.append(f"data: the times are of data as the pilot's, {format_bytes(peak)} in memory.")
+    elif any(p.runtime_s.high > MOST_SHOWN_FACTOR * p.runtime_s.mid for p in predictions):
+        notes.append("size: the sizes that were run leave its time open: run larger ones")
     if lacking := missing_counters_sentence(ranking.profile):
         notes.append(f"counters: {lacking}.")
     if ranking.size_doubt is not None:

@@ -32,8 +32,9 @@ def devices() -> Mapping[str, DataSheet]:
 
 @lru_cache(maxsize=4_096)
 def simplified(name: str) -> str:
-    """Return a name in the form that is compared: lower-case letters and digits, no vendor."""
-    words = re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
+    """Return a name in the form that is compared: lower-case letters and digits, no vendor, no form
+    of the board (OAM)."""
+    words = re.sub(r"[^a-z0-9]+|\boam$", " ", name.lower()).strip()
     return _VENDORS.sub("", words).replace(" ", "") or words
 
 

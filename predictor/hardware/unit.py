@@ -6,14 +6,13 @@ numbers, its share of the memory system is the ratio of the two platforms' memor
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Peaks, Platform, PlatformKind, Precision
-from berth.predictor.hardware.catalogue import device_of, devices, find, get
+from berth.predictor.hardware.catalogue import device_of, devices, get
 from berth.predictor.hardware.device import SHEET, DataSheet, Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
@@ -144,17 +143,14 @@ def units(
 def get_unit(name: str, known: Mapping[str, Unit]) -> Unit:
     """Return the Unit in ``known`` with this name, or the whole device with this name or alias.
 
-    Raises UsageError that suggests the most similar known name.
+    Raises UsageError that suggests the most similar names.
     """
-    if name in known:
-        return known[name]
-    device = find(name)
-    same = [u for u in known.values() if device and u.whole and u.sheet.name == device.name]
-    if not same:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else None
-        raise UsageError(f"no accelerator is known of a platform {name!r}", hint=hint)
-    return same[0]
+    device = None if name in known else get(name)
+    same = (u for u in known.values() if device and u.whole and u.sheet.name == device.name)
+    found = known.get(name) or next(same, None)
+    if found is None:
+        raise UsageError(f"no accelerator is known of a platform {name!r}")
+    return found
 
 
 def _slice(platform: Platform, parent: Platform, gpu: Unit) -> Unit:

@@ -13,9 +13,10 @@ from berth.pilot.profile import Profile, Provenance
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.program.doubts import by_its_sheet
+from berth.predictor.families.program.doubts import notes_of_home
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.by_sheet import place_named, platform_of_processor
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.core_speed import core_score
 from berth.predictor.hardware.processor_names import get_processor
 
@@ -87,7 +88,7 @@ def test_the_data_sheet_of_its_cpu_describes_the_machine(
     assert theirs is not None
     ratios = (theirs.integer / ours.integer, theirs.floating_point / ours.floating_point)
     assert min(ratios) * 0.999 <= there.speedup.mid <= max(ratios) * 1.001
-    words = by_its_sheet(own, KNOWN) or ""
+    (words,) = notes_of_home(own, KNOWN, ())
     assert sheet in words
     assert ("speed of its cores was measured" in words) is measured
     assert ("known within" in words) is not measured
@@ -111,4 +112,14 @@ def test_the_cpu_of_a_run_on_a_gpu_tells_nothing_of_the_gpu() -> None:
     on_gpu = own.model_copy(update={"runs_on": own.runs_on.model_copy(update={"gpus": 1})})
     forecast = FORECASTER.forecast(workload_of(on_gpu), {"quartz": KNOWN["quartz"]})
     assert "no platform file" in (forecast.curves["quartz"].points[0].abstained or "")
-    assert by_its_sheet(on_gpu, KNOWN) is None
+    assert notes_of_home(on_gpu, KNOWN, ()) == []
+
+
+def test_caches_that_hold_what_the_pilots_own_do_not_are_named() -> None:
+    own = local(cpu="Xeon Gold 6248").model_copy(update={"peak_memory_bytes": 2e8})
+    points = [
+        Allocation(platform_of_processor(get_processor(n)), 64) for n in ("EPYC 9654", "EPYC 9754")
+    ]
+    assert notes_of_home(own, KNOWN, points)[1:] == [
+        "caches: more data run slower on epyc-9654, whose caches hold it"
+    ]

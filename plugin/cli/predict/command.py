@@ -32,7 +32,10 @@ RELATIVE = "berth.relative-bundle/1"
     multiple=True,
     help="Rank only these platforms, slices or accelerators (default: all known platforms).",
 )
-@click.option("--size", type=float, help="Programs: predict at this problem size.")
+@click.option(
+    "--size", type=float,
+    help="Programs: predict at this problem size; with --cores, at data that fill a node.",
+)  # fmt: skip
 @click.option("--cores", type=POSITIVE, help="Programs: use so many cores of CPU platforms.")
 @click.option(
     "--nodes",

@@ -27,13 +27,14 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-from berth.predictor.families.program.doubts import by_its_sheet
+from berth.predictor.families.program.doubts import notes_of_home
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.problem_size import at_size, size_doubt
 from berth.predictor.families.program.work import missing_counters
 from berth.predictor.hardware.by_sheet import pilots_platform
+from berth.predictor.hardware.ceilings import Allocation
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Bottleneck
@@ -59,6 +60,7 @@ def predict_program(asked: PredictRequest) -> None:
         name for name, platform in asked.platforms.items() if not _runs_on(measured, platform)
     }
     sized = [at_size(p, measured, _size(forecast, asked.size, p)) for p in predictions]
+    points = [Allocation(asked.platforms[name], count) for name, count in units.items()]
     ranking = ProgramRanking(
         measured,
         forecast,
@@ -66,7 +68,7 @@ def predict_program(asked: PredictRequest) -> None:
         asked.names,
         asked.size,
         size_doubt(measured, asked.size),
-        by_its_sheet(measured, asked.platforms),
+        notes_of_home(measured, asked.platforms, points),
         with_sources=asked.why,
     )
     if asked.why:
@@ -117,7 +119,6 @@ def _reasons(
     """Return what limits the program on each platform shown, in the ranking's order."""
     # ruff: noqa: PLC0415 - when asked
     from berth.predictor.families.program.explain import bottlenecks
-    from berth.predictor.hardware.ceilings import Allocation
 
     profile = ranking.profile
     if missing_counters(profile):

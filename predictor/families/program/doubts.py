@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.families.program.amdahl import busy_cores, run_s
+from berth.predictor.families.program.amdahl import busy_cores, cores_used, run_s
 from berth.predictor.families.program.work import LINE_BYTES, Work
 from berth.predictor.hardware.by_sheet import pilots_platform
-from berth.predictor.hardware.ceilings import Allocation
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor_names import may_be_same_processor
 
@@ -59,15 +59,24 @@ def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:
     )
 
 
-def by_its_sheet(profile: Profile, known: Mapping[str, Platform]) -> str | None:
-    """Return a sentence if the platform that a profile was measured on is described by nothing but
-    the data sheet of its CPU; None: it is known, or nothing tells."""
-    home = None if profile.platform in known else pilots_platform(profile, known)
-    if home is None:
-        return None
-    speed = core_speed_doubt(home) or "the speed of its cores was measured"
-    node = f"{profile.platform!r} has no platform file: taken as {home.description}"
-    return f"reference: {node}; {speed}"
+def notes_of_home(
+    profile: Profile, known: Mapping[str, Platform], points: Sequence[Allocation]
+) -> list[str]:
+    """Return sentences on the platform of the pilot run: whether only a data sheet describes it,
+    and at which ``points`` caches hold the run's data, which its own did not."""
+    home, peak = pilots_platform(profile, known), profile.peak_memory_bytes
+    notes: list[str] = []
+    if home is not None and profile.platform not in known:
+        speed = core_speed_doubt(home) or "the speed of its cores was measured"
+        taken = f"{profile.platform!r} has no platform file: taken as {home.description}"
+        notes.append(f"reference: {taken}; {speed}")
+    if home is not None and peak is not None:
+        run = Allocation(home, cores_used(profile, home))
+        own, *fits = (peak <= Ceilings.of([run, *points]).l3_capacity).tolist()
+        held = dict.fromkeys(p.platform.name for p, fit in zip(points, fits, strict=True) if fit)
+        if held and not own:
+            notes.append(f"caches: more data run slower on {', '.join(held)}, whose caches hold it")
+    return notes
 
 
 def _undescribed(profile: Profile, reference: Platform | None) -> str | None:

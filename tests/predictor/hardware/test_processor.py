@@ -79,16 +79,11 @@ def test_every_processor_says_where_its_figures_are_from() -> None:
 NAMES = Path(__file__).with_name("processor_names.txt")
 
 
-def test_every_name_of_machines_in_clouds_and_lists_tells_its_core() -> None:
+def test_every_name_of_machines_in_clouds_and_lists_tells_its_core_or_none() -> None:
     rows = [line.split("\t") for line in NAMES.read_text().splitlines()]
-    assert len(rows) >= 150
-    wrong = {n: core and core.name for n, c in rows if (core := core_named(n)) != cores()[c]}
+    assert len(rows) >= 300
+    wrong = {n: core and core.name for n, c in rows if (core := core_named(n)) != cores().get(c)}
     assert wrong == {}
-
-
-@pytest.mark.parametrize("name", ["Virtual CPU 82d9ed4018dd", "QEMU Virtual CPU version 2.5+"])
-def test_a_name_that_tells_nothing_has_no_core(name: str) -> None:
-    assert known_processor(name) is None
 
 
 def test_each_core_has_a_score_and_can_be_a_platform() -> None:
