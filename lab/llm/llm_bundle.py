@@ -104,7 +104,7 @@ def card(manifest: LlmManifest) -> str:
     """``CARD.md`` as text."""
     choices = [
         (_WHAT[head.head], each.novelty.value, str(each.rows), str(each.folds), each.rule.value,
-         f"{math.exp(each.errors[each.rule].log_width):.2f}",
+         f"{math.exp(each.log_width):.2f}",
          *(f"{each.errors[rule].median_error:.1%}" for rule in RULES))
         for head in manifest.heads
         for each in head.choices
@@ -123,8 +123,9 @@ def card(manifest: LlmManifest) -> str:
                 "Median error of each rule on held-out folds where one thing is new, the rule",
                 "that answers there, and the factor from the middle to an end of its 90 %",
                 "interval: each (hardware, framework, model) weighs the same. Of several things",
-                "that are new the hardest decides, and the interval is at least that of a new",
-                "load or server. That of an unseen accelerator is of a handful: not guaranteed.",
+                "that are new the hardest decides; a new load or server beside it adds its own in",
+                "quadrature (of logarithms). That of an unseen accelerator is of a handful: not",
+                "guaranteed.",
                 "",
                 *markdown_table(
                     ("quantity", "new", "rows", "folds", "answers", "interval x", *RULES), choices

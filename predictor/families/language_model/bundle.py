@@ -33,7 +33,6 @@ from berth.predictor.families.language_model.candidates import (
 )
 from berth.predictor.families.language_model.physics import (
     HEADS,
-    SATURATED,
     TERMS,
     TermEffects,
 )
@@ -72,27 +71,29 @@ class HeadEntry(Codes):
     """Which rule answers where something, or nothing, is new, and the interval that it needed."""
 
     def choice(self, novelty: Novelty) -> RuleChoice:
-        """Return the choice where this is new; where no folds of this kind were measured, that of
-        the next harder kind, else of the hardest."""
-        order = list(Novelty)
-        places = [order.index(each.novelty) for each in self.choices]
-        harder = [place for place in places if place <= order.index(novelty)]
-        return self.choices[places.index(max(harder) if harder else min(places))]
+        """Return the choice where this is new; where no folds of this kind were measured, that
+        where nothing is."""
+        return next((each for each in self.choices if each.novelty is novelty), self.choices[-1])
 
-    def log_width(self, similarity: Similarity, version_width: float) -> float:
+    def log_width(self, similarity: Similarity, others: Mapping[Novelty, float]) -> float:
         """Return the half width in log time of the rule that answers: what it needed on held-out
-        folds where the same is new, at least what a load or a server needs that is new beside that,
-        and at least ``version_width`` where no version of the server was published."""
-        measured = {each.novelty for each in self.choices}
-        if similarity.apart or (similarity.framework and Novelty.SERVER not in measured):
+        folds where the same is new, and, in quadrature, what a load or a server needs that is new
+        beside that; at least that of a new version where no version of the server was published.
+        ``others``: of ``LlmModel.log_widths``, for what this head has no folds of."""
+        if similarity.apart:
             return UNMEASURED
-        new = {similarity.novelty}
-        new |= {Novelty.LOAD} if similarity.outside else set()
-        new |= {Novelty.SERVER} if similarity.framework else set()
-        chosen = [self.choice(novelty) for novelty in new]
-        width = max(each.errors[each.rule].log_width for each in chosen)
+        beside = {Novelty.LOAD: similarity.outside, Novelty.SERVER: bool(similarity.framework)}
+        widths = {**others, **{each.novelty: each.log_width for each in self.choices}}
+        width = math.hypot(
+            self.choice(similarity.novelty).log_width,
+            *(
+                widths.get(novelty, UNMEASURED)
+                for novelty, is_new in beside.items()
+                if is_new and self.choice(similarity.novelty).novelty is not novelty
+            ),
+        )
         is_published = any(cell.versions for cell in self.cells)
-        return width if is_published else max(width, version_width)
+        return width if is_published else max(width, others.get(Novelty.VERSION, 0.0))
 
 
 class LlmManifest(BundleManifest):
@@ -122,11 +123,11 @@ class LlmModel:
     id: str
 
     @property
-    def version_width(self) -> float:
-        """Return the half width in log time between versions of a server, of requests given all at
-        once (``SATURATED``): for heads of which no version was published."""
-        of_version = self.heads[SATURATED].entry.choice(Novelty.VERSION)
-        return of_version.errors[of_version.rule].log_width
+    def log_widths(self) -> dict[Novelty, float]:
+        """Return the half width in log time where one thing is new, of the first head that has
+        folds of it: for heads of which one server alone, or no version, was published."""
+        entries = [head.entry for head in reversed(self.heads.values())]
+        return {each.novelty: each.log_width for entry in entries for each in entry.choices}
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:

@@ -79,6 +79,11 @@ class RuleChoice(Document):
     rule: ServingRule
     errors: dict[ServingRule, RuleErrors]
 
+    @property
+    def log_width(self) -> float:
+        """Return the half width in log time of the rule that answers."""
+        return self.errors[self.rule].log_width
+
 
 BETTER, SAME_TAU = 0.98, 0.01
 """Share of a plainer rule's error that a richer rule must stay under, for a tie goes to the

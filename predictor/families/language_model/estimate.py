@@ -20,7 +20,7 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.language_model import roof
 from berth.predictor.families.language_model.bundle import LlmHead
-from berth.predictor.families.language_model.candidates import RULES, ServingRule
+from berth.predictor.families.language_model.candidates import RULES, Novelty, ServingRule
 from berth.predictor.families.language_model.physics import (
     MEAN,
     SATURATED,
@@ -86,13 +86,13 @@ def estimates(
     cases: Sequence[LlmCase],
     server: tuple[str, str],
     numbered: Floats,
-    version_width: float,
+    others: Mapping[Novelty, float],
 ) -> list[LlmEstimate]:
     """Return the head's estimate of each case, by the rule that answers questions of its kind.
 
     A device with more of every resource than the measured relative whose factors it uses is not
     slower than that relative; a device with less of every resource, such as a slice, is not
-    faster. ``server``: name and version of the framework. ``version_width``: of ``LlmModel``.
+    faster. ``server``: name and version of the framework. ``others``: of ``LlmModel.log_widths``.
     """
     framework, version = server
     entry, key = head.entry, _name_in(head, framework)
@@ -120,7 +120,7 @@ def estimates(
                 log_time = min(log_time, limit)
             elif _is_better(relative, case.device):
                 log_time = max(log_time, limit)
-        seconds = around(math.exp(log_time), entry.log_width(similarity, version_width))
+        seconds = around(math.exp(log_time), entry.log_width(similarity, others))
         least = float(np.exp(roof.log_roofs(entry.head, [case])[0]))
         estimates.append(
             LlmEstimate(

@@ -154,7 +154,7 @@ class LlmPredictor:
                 cases,
                 (framework, version),
                 numbered[name == SATURATED],
-                self.model.version_width,
+                self.model.log_widths,
             )
             for name, head in self.model.heads.items()
         }

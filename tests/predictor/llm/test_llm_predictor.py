@@ -52,8 +52,7 @@ def test_nothing_is_calibrated_across_versions_of_the_server(predictor: LlmPredi
     (unnamed,) = predictor.predict(LLAMA3, load, device)
     (later,) = predictor.predict(LLAMA3, load, device, "vllm 9.9")
     assert {unnamed.basis, later.basis} == {Basis.SCALED}
-    version = predictor.model.version_width
-    assert version > 0
+    assert predictor.model.log_widths[Novelty.VERSION] > 0
     assert min(unnamed.throughput.log_width, later.throughput.log_width) > 0.2
 
 
@@ -90,16 +89,19 @@ def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
 
 
 def test_intervals_widen_with_what_is_unknown() -> None:
-    for head in bundles.verify().heads:
+    model = bundles.load()
+    for head in (each.entry for each in model.heads.values()):
         inside = Similarity(Novelty.NOTHING, "h100-sxm-80gb", True)
         relative = replace(inside, novelty=Novelty.DEVICE, is_measured=False)
         far = replace(inside, novelty=Novelty.LOAD, outside=True)
         for new in (far, relative, replace(inside, novelty=Novelty.COMBINATION)):
-            assert head.log_width(new, 0.0) > head.log_width(inside, 0.0)
+            assert head.log_width(new, {}) > head.log_width(inside, {})
         both = replace(relative, outside=True)
-        parts = [head.log_width(new, 0.0) for new in (relative, far)]
-        assert head.log_width(both, 0.0) == max(parts)
-        assert head.log_width(replace(inside, apart=True), 0.0) == bundles.UNMEASURED
+        parts = [head.log_width(new, {}) for new in (relative, far)]
+        assert head.log_width(both, {}) == pytest.approx(math.hypot(*parts))
+        other = replace(inside, novelty=Novelty.SERVER, framework="vllm")
+        assert head.log_width(other, model.log_widths) > head.log_width(inside, {})
+        assert head.log_width(replace(inside, apart=True), {}) == bundles.UNMEASURED
 
 
 @pytest.mark.parametrize("name", [
