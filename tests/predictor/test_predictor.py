@@ -31,6 +31,7 @@ from berth.predictor.families.program.estimate import (
 )
 from berth.predictor.families.program.predictor import Predictor, too_wide, usable_cores
 from berth.predictor.families.program.problem_size import at_size
+from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.program.work import LINE_BYTES, TYPICAL_PROGRAM
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Allocation
@@ -53,6 +54,19 @@ def test_the_basis_says_what_a_prediction_stands_on(predictor: Predictor) -> Non
     assert found["h100-80gb"] is found["rome-7742"] is Basis.PRIOR
     more = predictor.predict(own, ALL["quartz"], reference=HERE, cores=8)
     assert more.basis is Basis.SCALED
+
+
+@pytest.mark.parametrize("runtime_s", [0.05, 3.0, 500.0])
+def test_counts_choose_within_what_the_measured_time_leaves_open(
+    predictor: Predictor, runtime_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RangeCheck, "is_near", lambda *_: True)
+    own = profile(runtime_s=runtime_s)
+    plain = own.model_copy(update={"counters": {}})
+    with_counts, without = (
+        predictor.predict(each, ALL["quartz"], reference=HERE) for each in (own, plain)
+    )
+    assert 0.9 * without.runtime_s.low < with_counts.runtime_s.mid < 1.1 * without.runtime_s.high
 
 
 def test_the_measured_time_is_the_answer_at_home(predictor: Predictor) -> None:

@@ -118,8 +118,6 @@ class _Program:
         entry = self._labelled.get(layout.labels_of.get(point.platform.name, ""))
         if not layout.is_between_cpus(point):
             return self._with_gpu(index, point, None if layout.assumed else entry)
-        if entry is not None and not layout.assumed and self._is_loop_of(entry):
-            return self._labelled_there(index, point, entry)
         moved = moved_between_cpus(self._reading, layout, index)
         labelled_on = 1 if entry is None else entry.cores
         if not layout.assumed:
@@ -131,12 +129,18 @@ class _Program:
         basis = Basis.PRIOR
         if entry is not None and not layout.assumed:
             basis = _basis(entry, abs(math.log2(point.units / labelled_on)))
-        return LogEstimate(
+        native = LogEstimate(
             moved.log_time,
             math.hypot(NORMAL_90 * moved.deviation, moved.cache_width, self._run_log_width),
             basis,
             NORMAL_90 * moved.own_deviation,
         )
+        if entry is None or layout.assumed or not self._is_loop_of(entry):
+            return native
+        # Counts choose within what the program's own time leaves open.
+        there = self._labelled_there(index, point, entry)
+        low, high = (native.log_time + side * native.log_width for side in (-1, 1))
+        return replace(there, log_time=min(max(there.log_time, low), high))
 
     def _is_loop_of(self, entry: Labelled) -> bool:
         """Return whether the program is like the training kernels, and enough of these were timed
