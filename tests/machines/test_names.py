@@ -12,7 +12,6 @@ from archspec.cpu import TARGETS, schema
 from berth.pilot.processor_name import processor_name
 from berth.predictor.hardware.processor_names import (
     core_named,
-    find_processor,
     may_be_same_processor,
 )
 
@@ -76,12 +75,6 @@ def test_a_processor_is_named_and_its_core_known_or_unknown(
     assert processor_name(cpu_info.splitlines()) == name
     found = core_named(name)
     assert (found and found.name) == core
-
-
-def test_the_first_version_of_a_xeon_is_in_the_catalogue_by_its_name_in_linux() -> None:
-    processor = find_processor("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz")
-    assert processor is not None
-    assert processor.name == "e5-2670"
 
 
 @pytest.mark.parametrize(

@@ -121,5 +121,5 @@ def test_caches_that_hold_what_the_pilots_own_do_not_are_named() -> None:
         Allocation(platform_of_processor(get_processor(n)), 64) for n in ("EPYC 9654", "EPYC 9754")
     ]
     assert notes_of_home(own, KNOWN, points)[1:] == [
-        "caches: more data run slower on epyc-9654, whose caches hold it"
+        "caches: those of epyc-9654 hold the pilot's data; more data run slower there"
     ]

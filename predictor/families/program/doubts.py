@@ -75,7 +75,8 @@ def notes_of_home(
         own, *fits = (peak <= Ceilings.of([run, *points]).l3_capacity).tolist()
         held = dict.fromkeys(p.platform.name for p, fit in zip(points, fits, strict=True) if fit)
         if held and not own:
-            notes.append(f"caches: more data run slower on {', '.join(held)}, whose caches hold it")
+            of = ", ".join(held)
+            notes.append(f"caches: those of {of} hold the pilot's data; more data run slower there")
     return notes
 
 

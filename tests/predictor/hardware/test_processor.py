@@ -31,6 +31,7 @@ from berth.predictor.hardware.processor_names import (
     [
         ("AMD EPYC 7742 64-Core Processor", "epyc-7742"),
         ("Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz", "e5-2680v3"),
+        ("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", "e5-2670"),
         ("Intel(R) Xeon(R) Platinum 8358P CPU @ 2.60GHz", "xeon-8358p"),
         ("12th Gen Intel(R) Core(TM) i9-12900KS", "i9-12900ks"),
         ("AMD Ryzen 7 5700X 8-Core Processor", "ryzen-5700x"),

@@ -103,8 +103,6 @@ def test_a_sites_own_platform_points_to_its_accelerator() -> None:
     with pytest.raises(UsageError, match="no accelerator") as raised:
         units({**shipped, "ours": wrong})
     assert "h200-sxm-141gb" in (raised.value.hint or "")
-    with pytest.raises(UsageError, match="no accelerator is"):
-        get_unit("h100-80g", units(shipped))
 
 
 def test_narrower_operands_are_never_slower() -> None:
