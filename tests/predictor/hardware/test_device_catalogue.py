@@ -125,13 +125,6 @@ def test_a_name_of_several_devices_is_refused(name: str) -> None:
     assert (raised.value.hint or "").startswith("one of ")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    assert find("h100-sxm-81gb") is None
-    with pytest.raises(UsageError, match="no accelerator is called 'h100-sxm-81gb'") as raised:
-        get("h100-sxm-81gb")
-    assert "h100-sxm-80gb" in (raised.value.hint or "")
-
-
 def test_every_shipped_gpu_has_its_device() -> None:
     for platform in platforms.shipped().values():
         if platform.is_gpu and platform.parent is None:

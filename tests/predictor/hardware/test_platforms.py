@@ -14,19 +14,10 @@ from berth.predictor.hardware import platforms
 ALL = platforms.shipped()
 
 
-def test_there_are_at_least_a_dozen_of_every_kind() -> None:
-    assert len(ALL) >= 12
-    assert {p.kind for p in ALL.values()} == set(PlatformKind)
-
-
-@pytest.mark.parametrize("platform", ALL.values(), ids=list(ALL))
-def test_each_says_what_its_signature_is_from(platform: Platform) -> None:
-    assert len(platform.signature.measured_on) > 20
-
-
 @pytest.mark.parametrize("platform", ALL.values(), ids=list(ALL))
 def test_ceilings_are_those_of_real_hardware(platform: Platform) -> None:
     signature = platform.signature
+    assert len(signature.measured_on) > 20
     assert 1e10 < signature.flops_f64_per_s < 1e14
     # The 1,979 TFLOP/s row of a 160 GB H100 in gpu_specs.csv is not a real part; the fastest here
     # are the MI300X with 163 (two operations in one instruction) and the RTX PRO 6000 with 110.

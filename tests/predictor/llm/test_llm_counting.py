@@ -10,7 +10,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import LlmLoad, memory
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.unit import get_unit, units
+from berth.predictor.hardware.unit import units
 from lab.llm.cases import models
 
 LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"
@@ -99,10 +99,6 @@ def test_a_sites_own_platform_points_to_its_accelerator() -> None:
     found = units({**shipped, "ours": ours})["ours"]
     assert found.sheet.name == "h200-sxm-141gb"
     assert found.price_per_hour == 3.0
-    wrong = ours.model_copy(update={"accelerator": "h200-smx"})
-    with pytest.raises(UsageError, match="no accelerator") as raised:
-        units({**shipped, "ours": wrong})
-    assert "h200-sxm-141gb" in (raised.value.hint or "")
 
 
 def test_narrower_operands_are_never_slower() -> None:
