@@ -93,13 +93,6 @@ def test_a_file_that_is_no_program_is_refused(work: Path) -> None:
         run_one(order(str(script)))
 
 
-def test_what_the_program_leaves_behind_is_ended_and_counted(program: Program) -> None:
-    outcome = run_marked("orphan", program("orphan"), leftover_grace_s=0.1)
-    assert outcome.exit_code == 0
-    assert outcome.leftover == 1
-    assert marked("orphan") == []
-
-
 def test_children_in_the_background_of_a_shell_are_ended() -> None:
     outcome = run_marked(
         "background", "sh", "-c", "sleep 300 & setsid sleep 301 & exit 0", leftover_grace_s=0.1

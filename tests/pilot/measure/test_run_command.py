@@ -108,14 +108,6 @@ def test_a_failing_program_is_told_kept_and_exits_1(work: Path) -> None:
     assert profile.value("cpu_time_s") is not None
 
 
-def test_a_crashing_program_is_told_with_its_signal(program: Program) -> None:
-    done = berth("--json", "--", program("segv"))
-    assert done.returncode == 1
-    profile = Profile.model_validate_json(done.stdout)
-    assert profile.exit_status == 128 + signal.SIGSEGV
-    assert any("SIGSEGV" in warning for warning in profile.warnings)
-
-
 def test_the_time_limit_is_told_and_what_was_measured_kept(work: Path) -> None:
     done = berth("-q", "-o", "p.json", "--time-limit", "0.5", "--", "yes")
     assert done.returncode == 1
