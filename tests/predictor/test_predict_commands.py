@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run
-from toy_profiles import examples, profile
+from toy_profiles import profile
 
 from berth.pilot.documents import write_json
 from berth.predictor.hardware import platforms
@@ -122,12 +122,10 @@ def test_bundle_show_and_verify(toy_bundle: Path, capsys: pytest.CaptureFixture[
 def test_train_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "profiles.jsonl"
-    path.write_text("".join(e.profile.model_dump_json(by_alias=True) + "\n" for e in examples()))
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     rows.cache_clear()
     with pytest.raises(SystemExit) as stopped:
-        lab(["programs", str(path), "--train", str(tmp_path / "bundle")])
+        lab(["programs", "--train", str(tmp_path / "bundle")])
     assert stopped.value.code == 1
     assert "BERTH_DATASETS" in capsys.readouterr().err
     assert not (tmp_path / "bundle").exists()
