@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from toy_profiles import QUICK, examples
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.columns import LabelRows
@@ -31,12 +31,6 @@ def test_the_same_seed_gives_the_same_bundle(tmp_path: Path) -> None:
     one, two = run(examples(), tmp_path / "a"), run(examples(), tmp_path / "b")
     assert one.id == two.id
     assert run(examples(), tmp_path / "c", seed=1).id != one.id
-
-
-def test_fewer_kernels_than_folds_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="3 groups are fewer than the 10 folds"):
-        run(examples(kernels=3), tmp_path / "a")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_all_rows_of_a_kernel_are_in_one_fold() -> None:
