@@ -158,7 +158,6 @@ class SupervisedRun:
         self.seen_late_s = 0.0
         self.own_wait_ns = 0
         self.leftover_s = 0.0
-        self.leash_open = True
         self.ticks: dict[str, int] = {}
 
     def go(self) -> dict[str, Any]:
@@ -254,7 +253,6 @@ class SupervisedRun:
             elif end == self.out:
                 self._drain()
             elif end == 0:
-                self.leash_open = False
                 self.poll.unregister(0)
                 self.cut = self.cut or "ended"
         self._reap()
