@@ -18,7 +18,7 @@ from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import DEFAULT_LLM_BUNDLE, RESIDUALS
 from berth.predictor.families.language_model.candidates import RULES, Novelty, decide
 from berth.predictor.families.language_model.load import LlmLoad
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT
+from berth.predictor.families.language_model.physics import OFFLINE, SATURATED, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.families.language_model.residual import ties
 from berth.predictor.families.language_model.situation import Similarity
@@ -102,6 +102,8 @@ def test_intervals_widen_with_what_is_unknown() -> None:
         other = replace(inside, novelty=Novelty.SERVER, framework="vllm")
         assert head.log_width(other, model.log_widths) > head.log_width(inside, {})
         assert head.log_width(replace(inside, apart=True), {}) == bundles.UNMEASURED
+    full, version = model.heads[SATURATED].entry, model.log_widths[Novelty.VERSION]
+    assert full.log_width(far, model.log_widths) >= version > full.log_width(far, {})
 
 
 @pytest.mark.parametrize("name", [
