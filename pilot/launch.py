@@ -286,7 +286,7 @@ class _Shepherd:
         self.let_go()
         self.wait()
         try:
-            answer = marshal.loads(self._text)  # noqa: S302 # nosec - of our own process
+            answer = marshal.loads(self._text)  # noqa: S302 - of our own process  # nosec B302
         except (EOFError, ValueError, TypeError):
             raise PilotError(
                 f"the process that watches {self._program} died before it could report",

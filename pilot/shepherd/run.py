@@ -97,7 +97,7 @@ def start(
     begin: dict[str, Any] = {}
     with open(report_read, "rb") as reports:
         while reports.peek(1):
-            begin |= marshal.load(reports)  # noqa: S302 # nosec - from the child forked above
+            begin |= marshal.load(reports)  # noqa: S302 - from the child forked above  # nosec B302
     return pid, begin
 
 
@@ -379,6 +379,6 @@ def main() -> None:
             sys.exit(1)
         line += part
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    order = marshal.loads(bytes.fromhex(line.decode()))  # noqa: S302 # nosec - of the caller
+    order = marshal.loads(bytes.fromhex(line.decode()))  # noqa: S302 - of the caller  # nosec B302
     write_all(1, marshal.dumps(SupervisedRun(order).go()))
     os._exit(0)  # nothing is left that needs the end of the interpreter
