@@ -52,20 +52,23 @@ def private_arrays(work: Work) -> str | None:
 def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:
     """Return why predictions on any platform should not be acted on; None: no reason."""
     return (
-        _incomplete(profile)
-        or _undescribed(profile, reference)
-        or _elsewhere(profile, reference)
-        or _waiting(profile, reference)
+        _incomplete(profile) or _undescribed(profile, reference) or _elsewhere(profile, reference)
     )
 
 
 def notes_of_home(
     profile: Profile, known: Mapping[str, Platform], points: Sequence[Allocation]
 ) -> list[str]:
-    """Return sentences on the platform of the pilot run: whether only a data sheet describes it,
-    and at which ``points`` caches hold the run's data, which its own did not."""
+    """Return sentences on the platform of the pilot run: how much of its time was waiting, whether
+    only a data sheet describes it, and at which ``points`` caches hold the run's data, which its
+    own did not."""
     home, peak = pilots_platform(profile, known), profile.peak_memory_bytes
     notes: list[str] = []
+    if waits := waiting_share(profile, home):
+        notes.append(
+            f"waits: it computed for {1 - waits:.0%} of its time; the rest is taken to last as "
+            "long elsewhere, within a factor of 2"
+        )
     if home is not None and profile.platform not in known:
         speed = core_speed_doubt(home) or "the speed of its cores was measured"
         taken = f"{profile.platform!r} has no platform file: taken as {home.description}"
@@ -89,18 +92,14 @@ def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
     )
 
 
-def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the program mostly waits for something other than a processor; None: no.
-
-    A faster processor hardly changes the run time of such a program.
-    """
+def waiting_share(profile: Profile, reference: Platform | None) -> float:
+    """Return the share of its time for which a program waits for something other than a processor,
+    if it mostly does; else, and where that is not known, 0."""
     runs_on, took = profile.runs_on, run_s(profile)
     busy = busy_cores(profile, reference)
     if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
-        return None
-    if took < LEAST_JUDGED_S or busy >= LEAST_BUSY:
-        return None
-    return f"it computed for {busy:.0%} of its time, and how long it waits elsewhere is not known"
+        return 0.0
+    return 0.0 if took < LEAST_JUDGED_S or busy >= LEAST_BUSY else 1.0 - busy
 
 
 def _incomplete(profile: Profile) -> str | None:

@@ -25,6 +25,7 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.amdahl import busy_cores
 from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import Calibration, Labelled, ProgramBundle
+from berth.predictor.families.program.doubts import waiting_share
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.reading import ProgramReading, RateTable
 from berth.predictor.hardware.ceilings import Allocation
@@ -50,6 +51,8 @@ CALIBRATED_KERNELS = 9
 
 With fewer kernels the basis is PRIOR.
 """
+WAITS_LOG_WIDTH = math.log(2.0)
+"""Half width of the log of the time that a program waits on another CPU; assumed."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Least half width of an interval in log time: repeated runs differ by about 3 % at best."""
 LAUNCH_NOISE = 0.15
@@ -96,7 +99,9 @@ class _Program:
         self._residuals = residuals
         self._labelled = {entry.platform: entry for entry in bundle.manifest.labelled}
         self._difficulties = _difficulties(reading, layout, bundle, residuals)
-        ran_on = layout.table.points[layout.reference].units
+        home = layout.table.points[layout.reference]
+        ran_on = home.units
+        self._waits = waiting_share(reading.profile, None if layout.assumed else home.platform)
         self._measured = _measured_log_times(reading.profile, ran_on)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
         runtime = reading.profile.runtime
@@ -135,12 +140,27 @@ class _Program:
             basis,
             NORMAL_90 * moved.own_deviation,
         )
-        if entry is None or layout.assumed or not self._is_loop_of(entry):
-            return native
-        # Counts choose within what the program's own time leaves open.
-        there = self._labelled_there(index, point, entry)
-        low, high = (native.log_time + side * native.log_width for side in (-1, 1))
-        return replace(there, log_time=min(max(there.log_time, low), high))
+        if entry is not None and not layout.assumed and self._is_loop_of(entry):
+            # Counts choose within what the program's own time leaves open.
+            there = self._labelled_there(index, point, entry)
+            low, high = (native.log_time + side * native.log_width for side in (-1, 1))
+            native = replace(there, log_time=min(max(there.log_time, low), high))
+        return self._with_waits(native) if self._waits else native
+
+    def _with_waits(self, moved: LogEstimate) -> LogEstimate:
+        """Return the estimate of a program that mostly waits: only what it computes is ``moved``;
+        the sum's errors are those of its parts, in seconds."""
+        runtime_s, own = self._reading.runtime_s, moved.own_log_width or 0.0
+        waits_s = self._waits * runtime_s
+        computes_s = (1 - self._waits) * math.exp(moved.log_time)
+        total_s = waits_s + computes_s
+        errors_s = WAITS_LOG_WIDTH * waits_s, moved.log_width * computes_s, own * computes_s
+        return LogEstimate(
+            math.log(total_s),
+            math.hypot(errors_s[0], errors_s[1], self._run_log_width * total_s) / total_s,
+            moved.basis,
+            math.hypot(errors_s[0], errors_s[2]) / total_s,
+        )
 
     def _is_loop_of(self, entry: Labelled) -> bool:
         """Return whether the program is like the training kernels, and enough of these were timed

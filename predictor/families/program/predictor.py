@@ -24,7 +24,12 @@ from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.amdahl import cores_used
 from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import ProgramBundle
-from berth.predictor.families.program.doubts import crowded, doubt_anywhere, private_arrays
+from berth.predictor.families.program.doubts import (
+    crowded,
+    doubt_anywhere,
+    private_arrays,
+    waiting_share,
+)
 from berth.predictor.families.program.estimate import LogEstimate, estimate
 from berth.predictor.families.program.problem_size import size_growth
 from berth.predictor.families.program.reading import ProgramReading, RateTable, read
@@ -205,12 +210,15 @@ class Predictor:
         names = _names(points)
         if (why := doubt_anywhere(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
+        on_cpu = {point.platform.name for point in points if layout.is_between_cpus(point)}
+        if waits := waiting_share(reading.profile, reference):
+            why = f"it computed for {1 - waits:.0%} of its time, and how long it waits is not known"
+            return {name: None if name in on_cpu else why for name in names}
         if not reading.counted:
             return dict.fromkeys(names)
         general = self._bundle.range_check.unlike(reading.work_features)
         private = private_arrays(reading.work)
         labelled = {entry.platform for entry in self._bundle.manifest.labelled}
-        on_cpu = {point.platform.name for point in points if layout.is_between_cpus(point)}
         return {
             name: None if name in on_cpu else general or (None if name in labelled else private)
             for name in names
