@@ -10,39 +10,38 @@ AVX-512 only if present. The needs of each file (executable or library) of a pro
 - any other file: none, as its code is chosen by the processor. What cannot be named is
   ``NOT_NAMED``: code of a processor without tables here, instructions that objdump does not know,
   and code beyond the oldest processors in a file that may or may not choose it.
+
+A file's architecture, libraries and sections are read with pyelftools.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import struct
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any
 
 from berth.pilot.instruction_sets import NOT_NAMED, canonical, expanded, needed
 from berth.pilot.objdump import disassembled
 
 MACHINES = {
-    3: "i686",
-    21: "ppc64",
-    22: "s390x",
-    40: "arm",
-    62: "x86_64",
-    183: "aarch64",
-    243: "riscv64",
+    "EM_386": "i686",
+    "EM_PPC64": "ppc64",
+    "EM_S390": "s390x",
+    "EM_ARM": "arm",
+    "EM_X86_64": "x86_64",
+    "EM_AARCH64": "aarch64",
+    "EM_RISCV": "riscv64",
 }
-"""Architecture as ``uname -m`` prints it, by its number in the ELF header."""
 LITTLE_PPC = "ppc64le"
-IRELATIVE = {"x86_64": 37, "aarch64": 1032, "ppc64": 248, "ppc64le": 248}
+IRELATIVE = {"EM_X86_64": 37, "EM_AARCH64": 1032, "EM_PPC64": 248}
 """Number of the relocation type IRELATIVE, by machine."""
-DYNAMIC, NO_BITS, DYNAMIC_SYMBOLS, DT_NEEDED = 6, 8, 11, 1
-"""Types of sections, and of an entry of the dynamic section."""
 SYMBOLS_MAX = 20_000
 COUNT_MAX = 4096
 """Largest number of sections, segments or dynamic entries; a file with more is taken as damaged."""
@@ -76,115 +75,52 @@ class Elf:
 
 def read_elf(path: Path) -> Elf | None:
     """Return the properties of the file, or None if it is not a readable ELF file."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - 0.1 s, only at the end of a pilot
+
     try:
         with path.open("rb") as stream:
-            file = _ElfFile(stream)
-            code = file.sections.get(".text")
-            is_asked = file.machine == "x86_64" and code is not None
+            file = ELFFile(stream)
+            if max(file.num_sections(), file.num_segments()) > COUNT_MAX:
+                return None
+            sections = (section.name for section in file.iter_sections())
+            named = tuple(name for name in sections if name)
+            code = file.get_section_by_name(".text")
+            text = (code["sh_addr"], code["sh_size"]) if code is not None else (0, 0)
+            machine = _machine(file)
+            queries = machine == "x86_64" and code is not None and bool(CPUID.search(code.data()))
             return Elf(
-                file.machine,
-                file.needed(),
-                tuple(filter(None, file.sections)),
-                file.imports(),
-                file.resolves(),
-                (code.address, code.size) if code is not None else (0, 0),
-                is_asked and CPUID.search(file.data(".text")) is not None,
+                machine, _needed(file), named, _imports(file), _resolves(file), text, queries
             )
-    except (OSError, ValueError, OverflowError, struct.error):  # of damaged files
+    except Exception:  # for damaged files pyelftools raises many types
         return None
 
 
-class _Section(NamedTuple):
-    """A section header, as far as it is used; offsets and sizes in bytes."""
-
-    name: int
-    kind: int
-    address: int
-    offset: int
-    size: int
-    link: int
+def _machine(file: Any) -> str:
+    code = file["e_machine"]
+    machine = MACHINES.get(code, f"elf-{code}")
+    return LITTLE_PPC if machine == "ppc64" and file.little_endian else machine
 
 
-class _ElfFile:
-    """The headers of an ELF file (System V ABI, chapters 4 and 5). Raises ValueError and
-    struct.error for other files."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        start = stream.read(16)
-        if len(start) < 16 or start[:4] != b"\x7fELF":
-            raise ValueError("not an ELF file")
-        self._is_64, self._order = start[4] == 2, "<" if start[5] == 1 else ">"
-        header = struct.Struct(self._layout("HHIWWWIHHHHHH"))
-        _, code, _, _, _, first, _, _, _, segments, _, count, names = header.unpack(
-            stream.read(header.size)
-        )
-        if max(count, segments) > COUNT_MAX or (first and not count):
-            raise ValueError("too many sections or segments")
-        machine = MACHINES.get(code, f"elf-{code}")
-        self.machine = LITTLE_PPC if machine == "ppc64" and start[5] == 1 else machine
-        self._all = [
-            _Section(name, kind, address, offset, size, link)
-            for name, kind, _, address, offset, size, link, _, _, _ in self._records(
-                "IIWWWWIIWW", first, count
-            )
-        ]
-        texts = self._content(self._all[names]) if self._all else b""
-        self.sections = {_text(texts, each.name): each for each in self._all}
-
-    def _layout(self, fields: str) -> str:
-        return self._order + fields.replace("W", "Q" if self._is_64 else "I")
-
-    def _records(self, fields: str, offset: int, count: int) -> Iterator[tuple[int, ...]]:
-        layout = struct.Struct(self._layout(fields))
-        self._stream.seek(offset)
-        return layout.iter_unpack(self._stream.read(count * layout.size))
-
-    def _content(self, section: _Section) -> bytes:
-        self._stream.seek(section.offset)
-        return self._stream.read(section.size)
-
-    def data(self, name: str) -> bytes:
-        """Return the content of a section; empty if there is none."""
-        section = self.sections.get(name)
-        return b"" if section is None or section.kind == NO_BITS else self._content(section)
-
-    def _table(self, kind: int, fields: str, most: int) -> tuple[list[tuple[int, ...]], bytes]:
-        """Return the entries of the section of that kind, and the texts that they refer to."""
-        section = next((each for each in self._all if each.kind == kind), None)
-        if section is None:
-            return [], b""
-        count = section.size // struct.calcsize(self._layout(fields))
-        texts = self._content(self._all[section.link]) if section.link < len(self._all) else b""
-        return list(self._records(fields, section.offset, min(count, most))), texts
-
-    def needed(self) -> tuple[str, ...]:
-        """Return the names of linked libraries."""
-        entries, texts = self._table(DYNAMIC, "WW", COUNT_MAX)
-        return tuple(_text(texts, value) for tag, value in entries if tag == DT_NEEDED)
-
-    def imports(self) -> tuple[str, ...]:
-        """Return the symbols that are defined in other files."""
-        fields, of = ("IBBHWW", 3) if self._is_64 else ("IWWBBH", 5)
-        entries, texts = self._table(DYNAMIC_SYMBOLS, fields, SYMBOLS_MAX)
-        return tuple(_text(texts, entry[0]) for entry in entries if not entry[of])
-
-    def resolves(self) -> bool:
-        """Return whether a function is selected when the file is loaded."""
-        wanted = IRELATIVE.get(self.machine)
-        for name in (".rela.plt", ".rela.dyn", ".rela.iplt"):
-            section = self.sections.get(name)
-            if wanted is not None and section is not None:
-                count = min(SYMBOLS_MAX, section.size // struct.calcsize(self._layout("WWW")))
-                entries = self._records("WWW", section.offset, count)
-                if any(info & 0xFFFFFFFF == wanted for _, info, _ in entries):
-                    return True
-        return False
+def _needed(file: Any) -> tuple[str, ...]:
+    dynamic = next(iter(file.iter_segments("PT_DYNAMIC")), None)
+    tags = () if dynamic is None else islice(dynamic.iter_tags(), COUNT_MAX)
+    return tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED")
 
 
-def _text(texts: bytes, start: int) -> str:
-    """Return the text that begins at a place of a table of texts."""
-    return texts[start : texts.find(b"\0", start)].decode("utf-8", "replace")
+def _imports(file: Any) -> tuple[str, ...]:
+    table = file.get_section_by_name(".dynsym")
+    symbols = () if table is None else islice(table.iter_symbols(), SYMBOLS_MAX)
+    return tuple(symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF")
+
+
+def _resolves(file: Any) -> bool:
+    sections = (file.get_section_by_name(name) for name in (".rela.plt", ".rela.dyn", ".rela.iplt"))
+    return any(
+        relocation["r_info_type"] == IRELATIVE.get(file["e_machine"])
+        for section in sections
+        if section is not None
+        for relocation in islice(section.iter_relocations(), SYMBOLS_MAX)
+    )
 
 
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
@@ -348,8 +284,11 @@ def _of_parts(path: Path, part_bytes: int) -> Counter[str]:
 
     objdump gets the bytes alone: reading the symbols of a large library takes it seconds.
     """
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as in read_elf
+
     with path.open("rb") as stream:
-        code = _ElfFile(stream).data(".text")
+        section = ELFFile(stream).get_section_by_name(".text")
+        code = b"" if section is None else section.data()
     step = len(code) // WINDOWS
     parts = b"".join(code[n * step : n * step + part_bytes] for n in range(WINDOWS))
     with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
