@@ -21,7 +21,9 @@ from lab import datasets
 
 CASES = datasets.folder().parent / "cases"
 MACHINES, PREDICT = CASES / "machines", CASES / "predict"
-pytestmark = pytest.mark.skipif(not PREDICT.is_dir(), reason=f"needs the folder {CASES}")
+pytestmark = pytest.mark.skipif(
+    not PREDICT.is_dir(), reason=f"needs {CASES}: set {datasets.FOLDER_VARIABLE}"
+)
 
 
 def rows(path: Path) -> list[list[str]]:

@@ -16,7 +16,9 @@ from berth.predictor.hardware.unit import get_unit, units
 from lab import datasets
 
 CASES = datasets.folder().parent / "cases" / "models"
-pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason=f"needs {CASES}")
+pytestmark = pytest.mark.skipif(
+    not CASES.is_dir(), reason=f"needs {CASES}: set {datasets.FOLDER_VARIABLE}"
+)
 SINGLE = LlmLoad(1, 262_016, 128)
 
 
