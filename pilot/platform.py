@@ -17,6 +17,9 @@ from berth.pilot.documents import Document
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 
 PLATFORM_SCHEMA = "berth.platform/1"
+LIKE_PROGRAMS = ("Integer_", "Irregular_", "Message_", "Single_")
+"""Groups of reference kernels that run as whole programs do; others mostly stream through main
+memory."""
 
 
 class PlatformKind(StrEnum):

@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 from functools import cache, lru_cache
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 
 from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
-from berth.pilot.platform import CoreScore, Platform, Signature
+from berth.pilot.platform import LIKE_PROGRAMS, CoreScore, Platform, Signature
 from berth.pilot.profile import Name, Positive
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.processor import Processor
@@ -143,17 +143,20 @@ def core_speed_doubt(platform: Platform) -> str | None:
 
 
 def benchmarked_log_ratio(ours: Signature, theirs: Signature) -> float | None:
-    """Return the log of the time on a core of ``theirs`` over that on a core of ``ours``, by the
-    benchmark kernels that both ran on one thread; None: too few kernels are common, or their times
-    are far from what the clocks say."""
-    common = [
-        math.log(theirs.kernel_times_s[name] / seconds)
+    """Return the log of the time on a core of ``theirs`` over that on a core of ``ours``: the
+    median of the benchmark kernels that both ran on one thread, of those that are like programs
+    where these are enough. None: too few are common, or their times are far from what the clocks
+    say."""
+    common = {
+        name: math.log(theirs.kernel_times_s[name] / seconds)
         for name, seconds in ours.kernel_times_s.items()
         if name.endswith("x1") and name in theirs.kernel_times_s
-    ]
-    if len(common) < LEAST_COMMON_KERNELS:
+    }
+    like = [each for name, each in common.items() if name.startswith(LIKE_PROGRAMS)]
+    chosen = like if len(like) >= LEAST_COMMON_KERNELS else list(common.values())
+    if len(chosen) < LEAST_COMMON_KERNELS:
         return None
-    log_ratio = fmean(common)
+    log_ratio = median(chosen)
     clocks = ours.scalar_chain_core_per_s, theirs.scalar_chain_core_per_s
     if clocks[0] and clocks[1]:
         by_clock = math.log(clocks[0] / clocks[1])

@@ -13,7 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from berth.pilot.platform import Platform
+from berth.pilot.platform import LIKE_PROGRAMS, Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.between_cpus import (
     PROGRAM_DEVIATION,
@@ -42,7 +42,13 @@ def own_time_of(
     platforms: Mapping[str, Platform],
 ) -> OwnTime:
     """Return the correction of programs at ``point`` by pairs of profiles, the first of each from
-    one of ``platforms``."""
+    one of ``platforms``. Of reference kernels only those count that are like programs, if any."""
+    like = [
+        pair
+        for pair in pairs
+        if pair.reference.name not in suite_profiles() or pair.kernel.startswith(LIKE_PROGRAMS)
+    ]
+    pairs = like or pairs
     homes = [platforms[pair.reference.platform] for pair in pairs]
     predicted = [
         predictor.between_cpus(pair.reference, point, home)
