@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
-from berth.pilot.launch import ProcessResult
+from berth.pilot.launch import TICK_S, ProcessResult
 from berth.pilot.plausible import contention
 from berth.pilot.profile import Measurement
+from berth.pilot.shepherd.proc import descendants_of, numbers_of, read_file
+from berth.pilot.units import format_bytes
 
 SAMPLED = "sampled; a peak between two samples is not seen"
 IO_FIELDS = {
@@ -19,6 +24,26 @@ IO_FIELDS = {
     "read_bytes": "storage_bytes_read",
     "write_bytes": "storage_bytes_written",
 }
+LEAST_SAMPLES = 20
+"""Samples of the bytes written that a rate needs: four seconds."""
+RATE = "it wrote {rate} a second at a constant rate: its time is the size of all its output over that"
+STEADY = 0.2
+"""Relative difference between a quarter's rate and the whole's up to which a rate is constant."""
+
+
+def steady_rate(written: Sequence[tuple[float, int]]) -> float | None:
+    """Return the bytes a second of a program that wrote at a constant rate; None: it did not.
+
+    ``written``: clock in seconds and bytes written since the start, at about even intervals.
+    """
+    if len(written) < LEAST_SAMPLES:
+        return None
+    marks = [written[(len(written) - 1) * quarter // 4] for quarter in range(5)]
+    (began_s, first), (ended_s, last) = marks[0], marks[-1]
+    rate = (last - first) / (ended_s - began_s)
+    quarters = [(more - few) / (then - now) for (now, few), (then, more) in pairwise(marks)]
+    steady = all(abs(each - rate) <= STEADY * rate for each in quarters)
+    return rate if rate > 0 and steady else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +89,16 @@ class ProcCollector(Collector):
     name = "proc"
     why_missing = "the program ended before it was seen, or the kernel did not say"
 
+    def __init__(self, folder: Path | None = None) -> None:
+        self._written: list[tuple[float, int]] = []
+
+    def watch(self, shepherd_pid: int) -> None:
+        now = time.monotonic()
+        if self._written and now - self._written[-1][0] < TICK_S:
+            return  # the program's output wakes the watcher, too
+        each = (numbers_of(read_file(f"/proc/{pid}/io")) for pid in descendants_of(shepherd_pid))
+        self._written.append((now, sum(io.get("wchar", 0) for io in each)))
+
     def probe(self) -> str | None:
         return None if Path("/proc/self/status").exists() else "/proc is not mounted"
 
@@ -99,7 +134,9 @@ class ProcCollector(Collector):
         if levels is not None:
             counters["page_table_levels"] = measured("proc", levels)
         detail = f"{outcome.samples} samples, {outcome.sampling_cost_s * 1e3:.1f} ms of sampling"
-        return Readings(counters, detail)
+        rate = steady_rate(self._written) if outcome.cut == "time limit" else None
+        warnings = () if rate is None else (RATE.format(rate=format_bytes(rate)),)
+        return Readings(counters, detail, warnings)
 
 
 def page_table_levels(cpuinfo: Path = Path("/proc/cpuinfo")) -> int | None:

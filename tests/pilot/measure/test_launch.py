@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from berth.pilot.collectors.proc import ProcCollector, peak_memory
+from berth.pilot.collectors.proc import ProcCollector, peak_memory, steady_rate
 from berth.pilot.errors import UsageError
 from berth.pilot.launch import (
     SHEPHERD,
@@ -259,3 +260,13 @@ def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> Non
     shepherd.send_signal(signal.SIGCONT)
     answer, _ = shepherd.communicate()
     assert marshal.loads(answer)["output_bytes"] == 65_536  # noqa: S302
+
+
+def test_output_at_a_constant_rate_tells_how_long_a_cut_program_would_take() -> None:
+    even = [(0.2 * tick, 100 * tick) for tick in range(60)]
+    assert steady_rate(even) == pytest.approx(500.0)
+    assert steady_rate(even[:10]) is None
+    assert steady_rate([(at, 0) for at, _ in even]) is None
+    assert steady_rate([(at, count**2) for at, count in even]) is None
+    cut = replace(ProcessResult(), cut="time limit", wall_s=12.0)
+    assert ProcCollector().finish(cut).warnings == ()
