@@ -28,7 +28,7 @@ from berth.pilot.catalogue import BY_NAME
 from berth.pilot.host import cores
 from berth.pilot.launch import LAUNCHERS, ProcessResult
 from berth.pilot.profile import Measurement, Quality, RunsOn, Runtime, Target
-from berth.pilot.runs_on import REMOTE_LAUNCHERS
+from berth.pilot.runs_on import REMOTE_LAUNCHERS, behind_env
 
 NOT_ITS_OWN = "the machine was not its own"
 """Beginning of the warning about contention, by which :func:`is_contention` recognises it."""
@@ -355,7 +355,7 @@ def _contradictions(
 
 def ran_elsewhere(command: tuple[str, ...], outcome: ProcessResult) -> str | None:
     """Return why a program is taken to run outside its launcher's process tree, or None."""
-    launcher = PurePath(command[0]).name
+    launcher = PurePath(behind_env(command)[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:
         return None
     if outcome.cpu_s > IDLE_SHARE * own_time_s(outcome):

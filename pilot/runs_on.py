@@ -125,8 +125,18 @@ def _targets(
     return (Target.CPU, *gpu_targets), (warning,)
 
 
+def behind_env(command: Sequence[str]) -> Sequence[str]:
+    """Return the command from its launcher on, if ``env`` starts that; else the command."""
+    if PurePath(command[0]).name == "env":
+        for index, word in enumerate(command):
+            if PurePath(word).name in LAUNCHERS | REMOTE_LAUNCHERS:
+                return command[index:]
+    return command
+
+
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
     """Return the number of MPI ranks, from the launcher's arguments or else the environment."""
+    command = behind_env(command)
     name = PurePath(command[0]).name
     words = list(command[1:])
     if name == "flux" and words[:1] and words[0] in ("run", "submit"):

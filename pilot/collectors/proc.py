@@ -26,7 +26,7 @@ IO_FIELDS = {
 }
 LEAST_SAMPLES = 20
 """Samples of the bytes written that a rate needs: four seconds."""
-RATE = "it wrote {rate} a second at a constant rate: its time is the size of all its output over that"
+RATE = "it wrote {rate} a second at a constant rate: its time is all its output over that"
 STEADY = 0.2
 """Relative difference between a quarter's rate and the whole's up to which a rate is constant."""
 

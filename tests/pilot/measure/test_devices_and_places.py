@@ -274,7 +274,7 @@ def test_a_plain_program_runs_on_the_cpu(outcome: ProcessResult) -> None:
     ("command", "env", "ranks"),
     [
         ("mpirun -np 4 ./app", {}, 4),
-        ("mpiexec -n 8 ./app", {}, 8),
+        ("env --chdir /tmp A=1 mpiexec -n 8 ./app", {}, 8),
         ("srun --ntasks=16 ./app", {}, 16),
         ("flux run -n 3 ./app", {}, 3),
         ("./app -n 4", {}, 1),
