@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from berth.pilot.instruction_sets import Has, described, has
-from berth.pilot.units import format_bytes, format_seconds, whole_number
+from berth.pilot.units import (
+    MOST_SHOWN_FACTOR,
+    format_bytes,
+    format_seconds,
+    whole_number,
+)
 from berth.policies.bounds import present_limit_s
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
@@ -277,6 +282,8 @@ def predicted_well(case: Prospect) -> Exclusion | None:
         text = f"within a factor of {math.exp(half_width):.3g} of other places"
         if half_width >= runtime.half_log_width:
             text = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
+        if half_width > math.log(MOST_SHOWN_FACTOR):
+            text = f"not known to within a factor of {MOST_SHOWN_FACTOR:.0f}"
         why = Code.INTERVAL_TOO_WIDE, f"the prediction is too uncertain: {text}"
     return None if why is None else Exclusion(*why)
 

@@ -37,6 +37,9 @@ def test_a_job_whose_ratio_is_unknown_too_is_left_alone_and_told_so() -> None:
     assert "the prediction is too uncertain: 2 s to" in decision.reason
     by_ratio = decided(None, PLACES, kinds(own=8.0))
     assert "too uncertain: within a factor of 8 of other places" in by_ratio.reason
+    unknown = (curve(name, 800.0, factor=164.0) for name in ("cpu", "old"))
+    hardly = decided(None, PLACES, forecast(*unknown))
+    assert "too uncertain: not known to within a factor of 100" in hardly.reason
 
 
 def test_a_time_limit_is_held_against_the_time_and_not_the_ratio() -> None:
