@@ -17,9 +17,9 @@ from berth.plugin.site.reference import keys_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("pilot", "predictor", "policies", "plugin")
-BARS = {"product": 109_500, "lab": 20_150, "tests": 85_050}
+BARS = {"product": 109_250, "lab": 20_100, "tests": 85_050}
 """Lines, at most: what stood last, so that they only fall (goals: 95,000, 16,000 and 70,000)."""
-BAR_FILES = 697
+BAR_FILES = 695
 """Files of the four rooms of the product, at most."""
 COMMON = {"--json", "--site", "--store"}
 """Options that mean the same wherever a command has them."""
