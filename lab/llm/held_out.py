@@ -76,7 +76,7 @@ class Fit:
     effects: TermEffects
     process: Residual
     measured: MeasuredRows
-    """What the plain rules need of the measured rows."""
+    """Holds what the plain rules need of the measured rows."""
 
     def log_seconds(self, table: Cases) -> Floats:
         """Return [rows, rules]: by each rule, in the order of ``RULES``."""
@@ -194,7 +194,7 @@ class Held(Table):
     """Rows that were left out; natural logarithms of seconds."""
 
     novelty: Strings
-    """What is new in each row."""
+    """Says what is new in each row."""
     measured: Floats
     by_rule: Floats
     """[rows, rules]"""

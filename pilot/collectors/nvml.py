@@ -43,9 +43,8 @@ class NvmlCollector(Collector):
     def probe(self) -> str | None:
         if self._nvml is None:
             try:
-                ctypes.CDLL(
-                    "libnvidia-ml.so.1"
-                )  # which pynvml loads: without it, its import is in vain
+                # pynvml loads this library: without it, its import is in vain.
+                ctypes.CDLL("libnvidia-ml.so.1")
                 self._nvml = importlib.import_module("pynvml")
             except OSError:
                 return "NVIDIA's driver (libnvidia-ml.so.1) is not installed"

@@ -1,9 +1,9 @@
 """How time and peak memory change with the problem size.
 
 The model is ``y(n) = a + b * n**p``: ``y`` is the time in seconds or the peak memory in bytes,
-``n`` the problem size. It goes through the two largest measured sizes and is linear unless ``y``
-grew faster than the size between them; smaller sizes then help to tell ``p`` from ``a``. With one
-run nothing can be fitted, and the interval widens quickly with the distance from the measured size.
+``n`` the problem size. It is linear unless ``y`` grew faster than the size between the two largest
+measured sizes (``power_law``). With one run nothing can be fitted, and the interval widens quickly
+with the distance from the measured size.
 
 Upper bounds of memory protect a job from being killed, so they are never below the measured peak.
 Outside the measured sizes an interval covers every exponent that fits the measured runs as well as

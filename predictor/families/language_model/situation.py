@@ -36,7 +36,7 @@ class Similarity:
     """How similar a case is to the measured cases."""
 
     novelty: Novelty
-    """What is new, the hardest if several things are."""
+    """Says what is new: the hardest if several things are."""
     stand_in: str
     """Name of the accelerator whose measurements apply; empty: none do."""
     is_measured: bool

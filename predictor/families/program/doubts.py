@@ -20,6 +20,8 @@ LEAST_JUDGED_S = 0.1
 
 A shorter run is mostly program start, which waits for files.
 """
+WAITS_FACTOR = 2.0
+"""Factor within which a program is taken to wait as long on another CPU; assumed."""
 
 
 MOST_FLOPS_PER_BYTE = 5.0
@@ -67,7 +69,7 @@ def notes_of_home(
     if waits := waiting_share(profile, home):
         notes.append(
             f"waits: it computed for {1 - waits:.0%} of its time; the rest is taken to last as "
-            "long elsewhere, within a factor of 2"
+            f"long elsewhere, within a factor of {WAITS_FACTOR:g}"
         )
     if home is not None and profile.platform not in known:
         speed = core_speed_doubt(home) or "the speed of its cores was measured"

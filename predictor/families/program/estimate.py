@@ -25,7 +25,7 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.amdahl import busy_cores
 from berth.predictor.families.program.between_cpus import moved_between_cpus
 from berth.predictor.families.program.bundle import Calibration, Labelled, ProgramBundle
-from berth.predictor.families.program.doubts import waiting_share
+from berth.predictor.families.program.doubts import WAITS_FACTOR, waiting_share
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.reading import ProgramReading, RateTable
 from berth.predictor.hardware.ceilings import Allocation
@@ -51,8 +51,6 @@ CALIBRATED_KERNELS = 9
 
 With fewer kernels the basis is PRIOR.
 """
-WAITS_LOG_WIDTH = math.log(2.0)
-"""Half width of the log of the time that a program waits on another CPU; assumed."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Least half width of an interval in log time: repeated runs differ by about 3 % at best."""
 LAUNCH_NOISE = 0.15
@@ -154,7 +152,7 @@ class _Program:
         waits_s = self._waits * runtime_s
         computes_s = (1 - self._waits) * math.exp(moved.log_time)
         total_s = waits_s + computes_s
-        errors_s = WAITS_LOG_WIDTH * waits_s, moved.log_width * computes_s, own * computes_s
+        errors_s = math.log(WAITS_FACTOR) * waits_s, moved.log_width * computes_s, own * computes_s
         return LogEstimate(
             math.log(total_s),
             math.hypot(errors_s[0], errors_s[1], self._run_log_width * total_s) / total_s,
