@@ -148,14 +148,9 @@ class LlmPredictor:
             work = replace(work, most_sequences=MOST_SEQUENCES.get(framework))
         cases = [LlmCase(model, work, d, framework) for d in devices]
         numbered = {queued: numbers(cases, with_queue=queued) for queued in (True, False)}
+        widths, server = self.model.log_widths, (framework, version)
         by_head = {
-            name: estimates(
-                head,
-                cases,
-                (framework, version),
-                numbered[name == SATURATED],
-                self.model.log_widths,
-            )
+            name: estimates(head, cases, server, numbered[name == SATURATED], widths)
             for name, head in self.model.heads.items()
         }
         need = memory(model, work)
